@@ -266,6 +266,14 @@ pub struct Host {
     pub reason: String,
 }
 
+impl Host {
+    /// As [`Subgraphs::innermost_operator`].
+    #[must_use]
+    pub fn innermost_operator(&self) -> &str {
+        self.graphs.innermost_operator(&self.op_type)
+    }
+}
+
 /// An operand of a [`Host`] step: dense and row-major, from the start of the slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostArg {

@@ -11,7 +11,7 @@ use crate::{
     ArtifactError, BindFrom, BindingSource, Entry, Manifest, MemoryPlan, Program, Segments, SizeExpr, SizeOp, Slot,
     Step, VariantBody, features,
 };
-use infc_tensor::DType;
+use infc_tensor::{DType, DTypeClass};
 use std::collections::BTreeSet;
 
 /// Entries, variants, inputs or outputs.
@@ -122,7 +122,7 @@ fn entry(entry: &Entry) -> Checked {
             port.shape.iter().try_for_each(|dim| expr(dim, entry, "a dim"))?;
             let is_one_value =
                 port.dtype == DType::Sequence && matches!(&port.shape[..], [one] if one.as_const() == Some(1));
-            let of_any_rank = port.unranked.is_none() || is_one_value;
+            let of_any_rank = port.unranked.is_none_or(|of| of.class() != DTypeClass::Value && is_one_value);
             ensure(of_any_rank, name, "a sequence of one tensor", port.type_text(&[]))?;
         }
     }
@@ -135,6 +135,12 @@ fn entry(entry: &Entry) -> Checked {
             BindingSource::Axis { input, axis } => {
                 let input = lookup(&entry.inputs, *input, || what("the input of a binding"))?;
                 lookup(&input.shape, *axis, || what("the axis of a binding"))?;
+                ensure(
+                    input.unranked.is_none(),
+                    || what("the input of a binding"),
+                    "known axes",
+                    input.type_text(&[]),
+                )?;
                 let range = || what(&format!("the range of symbol `{}`", symbol.name));
                 ensure(symbol.min >= 0, range, "a dim that is not negative", symbol.min)?;
             }

@@ -11,9 +11,10 @@ pub(crate) fn on_host(plan: &GraphPlan, custom_ops: &CustomOps) -> (Vec<HostNode
     for host in &plan.hosts {
         let nodes = if plan.tells_sizes(host) { &mut told } else { &mut computed };
         for node in &host.origins {
-            let op_type = host.op.model_operator();
+            let op_type = host.op.innermost_operator();
             // One node may be several operations: what takes its values out of sequences, and what evaluates it.
-            let same = |known: &&mut HostNode| known.node == *node && known.reason == host.op.reason;
+            let is_part = matches!(&*host.op.op_type, "SequenceConstruct" | "SequenceMap" | "SequenceAt");
+            let same = |known: &&mut HostNode| is_part && known.node == *node && known.reason == host.op.reason;
             if let Some(known) = nodes.iter_mut().find(same) {
                 if op_type != host.op.op_type {
                     op_type.clone_into(&mut known.op_type);

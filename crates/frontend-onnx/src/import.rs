@@ -382,6 +382,11 @@ impl<'m> Importer<'m, '_> {
                 let inputs = call.inputs;
                 self.of_any_rank(graph, index, node_ref, inputs, problem)
             }
+            // No rule says of what type its results are.
+            Ok(None) if matches!(problem, Problem::DynamicValue { .. }) => {
+                let inputs = call.inputs;
+                self.of_any_rank(graph, index, node_ref, inputs, problem)
+            }
             outputs => outputs?.ok_or_else(|| in_node(problem)),
         }
     }
@@ -399,7 +404,9 @@ impl<'m, 'a> Importer<'m, 'a> {
     ) -> Result<Vec<Tracked>, ImportError> {
         self.take_as_scalars(node, node_ref, &mut inputs)?;
         let (is_loop, asked) = (node.op_type() == "Loop", self.assumptions.asked());
-        if is_loop && inputs.iter().flatten().any(|input| held::is_value(input.dtype())) {
+        let has_values = inputs.iter().flatten().any(|input| held::is_value(input.dtype()));
+        let has_unranked = inputs.iter().flatten().any(Tracked::is_unranked);
+        if (is_loop && has_values) || (node.op_type() != "If" && has_unranked) {
             let on_host = self.held(node, node_ref, inputs.clone(), "its states are sequences or optionals")?;
             if let Some(outputs) = on_host {
                 return Ok(outputs);

@@ -183,12 +183,10 @@ impl HostOp {
         }
     }
 
-    /// The operator that the model has: of a `SequenceMap` over the graph of one node, which is how values of any number of axes
-    /// are computed, that node's.
+    /// As [`Subgraphs::innermost_operator`].
     #[must_use]
-    pub fn model_operator(&self) -> &str {
-        let only = if self.op_type == "SequenceMap" { self.graphs.only_operator() } else { None };
-        only.unwrap_or(&self.op_type)
+    pub fn innermost_operator(&self) -> &str {
+        self.graphs.innermost_operator(&self.op_type)
     }
 
     /// What copies a value of any type.

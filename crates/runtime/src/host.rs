@@ -142,7 +142,7 @@ impl HostValues {
         }
         let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
         let failed = |reason: String| RuntimeError::HostStep {
-            op_type: step.op_type.clone(),
+            op_type: step.innermost_operator().to_owned(),
             nodes: step.origins.iter().map(|o| format!("`{o}`")).collect::<Vec<_>>().join(", "),
             reason,
         };

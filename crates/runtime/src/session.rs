@@ -340,6 +340,10 @@ impl Session {
             }
             let tensor = match held.iter().find(|(number, _)| *number == input) {
                 Some((_, tensor)) => (*tensor).clone(),
+                None if inputs[n].is_elsewhere() => {
+                    let port = format!("input `{}`", self.entry().inputs[input].name);
+                    return Err(RuntimeError::GpuTensor { port, reason: "a step on the host needs it".to_owned() });
+                }
                 None => inputs[n].to_tensor()?,
             };
             self.take_input(input, &Tensor::sequence(vec![tensor])?);

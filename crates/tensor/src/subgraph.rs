@@ -70,12 +70,13 @@ impl Subgraphs {
         self.roots.is_empty()
     }
 
-    /// The operator of the one node in the first graph, if that is all of it and nothing comes from around.
+    /// The operator that is evaluated in the end, of a node that holds these graphs: of a `SequenceMap` over the graph of one node,
+    /// which is how values of any number of axes are computed, that node's.
     #[must_use]
-    pub fn only_operator(&self) -> Option<&str> {
-        match &self.graphs.first()?.nodes[..] {
-            [node] if self.captures.is_empty() => Some(&node.op_type),
-            _ => None,
+    pub fn innermost_operator<'a>(&'a self, op_type: &'a str) -> &'a str {
+        match self.graphs.first().map(|graph| &graph.nodes[..]) {
+            Some([node]) if op_type == "SequenceMap" && self.captures.is_empty() => &node.op_type,
+            _ => op_type,
         }
     }
 

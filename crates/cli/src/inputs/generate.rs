@@ -59,7 +59,7 @@ impl Generator {
         let too_large = || CliError::TooLarge { what: format!("input `{}` of shape {shape:?}", port.name) };
         let unfit = |found| CliError::WrongElements {
             place: format!("made-up data for input `{}`", port.name),
-            expected: port.dtype,
+            expected: port.element_type(),
             found,
         };
         if port.dtype.class() == DTypeClass::Value {

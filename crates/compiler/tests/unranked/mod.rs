@@ -165,18 +165,57 @@ fn a_state_gains_an_axis_in_each_step() {
         .graph();
     let before = ValueInfoProto { name: Some("before".to_owned()), ..ValueInfoProto::default() };
     body.input = vec![scalar("step", DType::I64), scalar("goes_on", DType::Bool), before];
+    let of = |net: Net| {
+        net.input("count", DType::I64, &[])
+            .node("Loop", &["count", "", "x"], &["l"], &[("body", Attr::Graph(&body))])
+            .node("Neg", &["l"], &["o"], &[])
+            .output("o")
+            .session()
+    };
+    let x = tensor(&[2, 3]);
+    for mut session in [
+        of(Net::new(18).unranked_input("x", DType::F32)),
+        of(Net::new(18).input("x", DType::F32, &["N", "3"])),
+        of(Net::new(18).input("x", DType::F32, &["N", "M"])),
+    ] {
+        for count in 0..4 {
+            let shape = [vec![1; count], vec![2, 3]].concat();
+            assert_eq!(run(&mut session, &[&x, &Tensor::scalar(count as i64)]), mapped(&x, &shape, |x| -x));
+        }
+    }
+}
+
+/// Slices of any number of axes, which are forwarded or computed with.
+#[test]
+fn steps_of_any_rank() {
+    let bare = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..ValueInfoProto::default() };
+    for (op, f) in [("Identity", (|x| x) as fn(f32) -> f32), ("Neg", |x| -x)] {
+        let mut body = Net::new(18).node(op, &["slice"], &["part"], &[]).output("part").graph();
+        body.input = vec![bare("slice")];
+        let attrs = [("body", Attr::Graph(&body)), ("num_scan_inputs", Attr::Int(1))];
+        let net = Net::new(18).unranked_input("x", DType::F32).node("Scan", &["x"], &["o"], &attrs).output("o");
+        let mut session = net.session();
+        for shape in [&[3][..], &[2, 3], &[4, 1, 2]] {
+            let x = tensor(shape);
+            assert_eq!(run(&mut session, &[&x]), mapped(&x, shape, f));
+        }
+    }
+}
+
+/// What no rule types is typed by trial: its window is not known, but that it has as many axes as its input is.
+#[test]
+fn windows_may_have_any_size() {
     let net = Net::new(18)
-        .unranked_input("x", DType::F32)
-        .input("count", DType::I64, &[])
-        .node("Loop", &["count", "", "x"], &["l"], &[("body", Attr::Graph(&body))])
-        .node("Neg", &["l"], &["o"], &[])
+        .input("x", DType::F32, &["N", "C", "H", "W"])
+        .input("w", DType::F32, &["O", "C", "K", "L"])
+        .node("Conv", &["x", "w"], &["y"], &[])
+        .node("Neg", &["y"], &["o"], &[])
         .output("o");
     let mut session = net.session();
-    let x = tensor(&[2, 3]);
-    for count in 0..4 {
-        let shape = [vec![1; count], vec![2, 3]].concat();
-        assert_eq!(run(&mut session, &[&x, &Tensor::scalar(count as i64)]), mapped(&x, &shape, |x| -x));
-    }
+    let one = mapped(&tensor(&[1, 1, 1, 2]), &[1, 1, 1, 2], |_| 1.0);
+    let x = tensor(&[1, 1, 2, 3]);
+    let expected = Tensor::from_elements(&[1, 1, 2, 2], &[4.0f32, 2.0, -2.0, -4.0]).expect("a tensor");
+    assert_eq!(run(&mut session, &[&x, &one]), expected);
 }
 
 /// Which axes are squeezed, extents say that are computed.

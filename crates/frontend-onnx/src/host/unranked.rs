@@ -17,7 +17,7 @@ use infc_ir::symbol::Symbol;
 use infc_tensor::{Attributes, DType, Subgraph, SubgraphNode, SubgraphOutput, Subgraphs, Tensor};
 
 /// Extents of stand-ins go up to this, which says nothing of those of results.
-pub(crate) const STAND_IN_EXTENT: i64 = 1 << 30;
+const STAND_IN_EXTENT: i64 = 1 << 30;
 
 /// What is known of a value that the host makes.
 #[derive(Clone, Debug)]

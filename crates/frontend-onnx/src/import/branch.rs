@@ -5,8 +5,8 @@
 //! `Squeeze`), cannot be a choice at run time; the import assumes one answer, which the artifact checks when it runs, and
 //! takes the other one if the rest of the model does not make sense with it, or its outputs would have other extents than
 //! the model declares. All others are choices made when the model
-//! runs, among them those on sizes that only the run tells, and both branches must have the same types but for extents, or
-//! all but one make no sense ([`possible`]).
+//! runs, among them those on sizes that only the run tells, and both branches must have the same element types, or
+//! all but one make no sense ([`possible`]). Results of different ranks are of any rank ([`super::unranked`]).
 
 mod possible;
 
@@ -58,6 +58,11 @@ impl Assumptions {
     /// True if no question came up.
     pub(super) fn is_empty(&self) -> bool {
         self.asked == 0
+    }
+
+    /// Forgets the questions that came up since there were so many.
+    pub(super) fn return_to(&mut self, asked: usize) {
+        self.asked = asked;
     }
 
     /// Begins anew with the first answers.
@@ -132,6 +137,8 @@ struct Branch {
     elements: Vec<Option<Rc<Element>>>,
     /// Which outputs have as many axes as a run tells.
     unranked: Vec<bool>,
+    /// How many axes the outputs have, which the graph may hold as vectors.
+    ranks: Vec<usize>,
 }
 
 impl Branch {
@@ -152,10 +159,6 @@ impl Branch {
         (self.dtypes[output], self.elements[output]) = (value.dtype(), value.element().cloned());
         self.unranked[output] = true;
         Ok(())
-    }
-
-    fn rank(&self, output: usize) -> usize {
-        self.build.graph.ty(self.build.graph.outputs[output].value).shape.len()
     }
 }
 
@@ -199,21 +202,17 @@ impl<'m> Importer<'m, '_> {
         let build = self.scopes.build();
         let is_late = equality.as_ref().is_some_and(|e| build.facts.is_late(&e.left) || build.facts.is_late(&e.right));
         let may_differ = (equality.is_none() || is_late) && build.may_use_host;
-        let differences = if may_differ { Differences::Extents } else { Differences::None };
+        let differences = match equality {
+            _ if !may_differ => Differences::None,
+            Some(_) => Differences::Extents,
+            None => Differences::Ranks,
+        };
         let error = match self.choice(node, node_ref, &condition, [then, otherwise], differences) {
             Ok(outputs) => return Ok(outputs),
             Err(error) => error,
         };
         let Some(equality) = equality else {
-            let error = match self.possible(node, node_ref, &condition, [then, otherwise], error) {
-                Ok(outputs) => return Ok(outputs),
-                Err(error) => error,
-            };
-            if self.demand.has_grown() || !may_differ {
-                return Err(error);
-            }
-            let of_any = self.choice(node, node_ref, &condition, [then, otherwise], Differences::Ranks);
-            return of_any.map_err(|_| error);
+            return self.possible(node, node_ref, &condition, [then, otherwise], error);
         };
         let holds = self.assumptions.answer();
         let equal = equality.equal == holds;
@@ -260,7 +259,8 @@ impl<'m> Importer<'m, '_> {
         let dtypes = outputs.iter().map(Tracked::dtype).collect();
         let elements = outputs.iter().map(|output| output.element().cloned()).collect();
         let unranked = outputs.iter().map(Tracked::is_unranked).collect();
-        Ok(Branch { build, captures, dtypes, elements, unranked })
+        let ranks = outputs.iter().map(Tracked::rank).collect();
+        Ok(Branch { build, captures, dtypes, elements, unranked, ranks })
     }
 
     /// Both branches, one of which is computed when the model runs.
@@ -277,7 +277,7 @@ impl<'m> Importer<'m, '_> {
         let mut otherwise = self.graph_of(otherwise, Some(&then))?;
         for output in 0..then.dtypes.len().min(otherwise.dtypes.len()) {
             let is_of_any = then.unranked[output] || otherwise.unranked[output];
-            if is_of_any || (differences == Differences::Ranks && then.rank(output) != otherwise.rank(output)) {
+            if is_of_any || (differences == Differences::Ranks && then.ranks[output] != otherwise.ranks[output]) {
                 then.take_any_rank(output).map_err(in_node)?;
                 otherwise.take_any_rank(output).map_err(in_node)?;
             }

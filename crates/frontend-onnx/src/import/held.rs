@@ -97,18 +97,26 @@ impl<'m> Importer<'m, '_> {
         let Some(body) = body else { return Vec::new() };
         let declared = |output: &ValueInfoProto| output.r#type.as_ref().and_then(Element::declared);
         let mut results: Vec<Option<Element>> = body.output.iter().map(declared).collect();
-        if results.iter().all(Option::is_some) {
+        let is_open = |result: &Option<Element>| result.as_ref().is_none_or(|of| of.shape.is_none());
+        // Graphs within graphs that are thrown away would take ever longer.
+        if !results.iter().any(is_open) || self.scopes.build().is_trial {
             return results;
         }
         let Some(given) = given_to_body(node, node_ref, inputs).filter(|given| given.len() == body.input.len()) else {
             return results;
         };
+        let asked = self.assumptions.asked();
         self.scopes.begin_trial();
         self.scopes.enter(body);
         let found = self.tried_body(body, &given);
         self.scopes.leave();
         self.scopes.end_trial();
-        let open = results.iter_mut().zip(found.ok().into_iter().flatten()).filter(|(known, _)| known.is_none());
+        if self.assumptions.asked() != asked {
+            // Which branch is taken decides what comes of it.
+            self.assumptions.return_to(asked);
+            return results;
+        }
+        let open = results.iter_mut().zip(found.ok().into_iter().flatten()).filter(|(known, _)| is_open(known));
         open.for_each(|(known, found)| *known = Some(found));
         results
     }
@@ -139,7 +147,10 @@ fn tell_results(held: &mut Subgraphs, results: &[Option<Element>]) {
 /// The types of what the graph of a node is given for these inputs; `None` if not all have a value.
 fn given_to_body(node: &NodeProto, node_ref: &NodeRef, inputs: &[Option<Tracked>]) -> Option<Vec<Element>> {
     // Extents may be others in each step.
-    let of_any_extent = |of: Element| Element { shape: of.shape.map(|shape| vec![None; shape.len()]), ..of };
+    fn of_any_extent(of: Element) -> Element {
+        let within = of.of.map(|of| Rc::new(of_any_extent((*of).clone())));
+        Element { shape: of.shape.map(|shape| vec![None; shape.len()]), of: within, ..of }
+    }
     let of = |input: &Option<Tracked>| Some(of_any_extent(Element::of_value(input.as_ref()?)));
     let without_axes = |dtype| Element { dtype, shape: Some(Vec::new()), of: None };
     let of_slice = |input: &Option<Tracked>| {
@@ -229,7 +240,7 @@ fn output_types(
     })
 }
 
-/// A state: of the rank of its first value, and of the extents that the model declares to stay as they are, since each
+/// A state: of the rank of its first value, if each step keeps that, and of the extents that the model declares to stay as they are, since each
 /// step may give it others. An empty sequence says little about the values that it will hold.
 fn state_of(first: &Element, result: &Element) -> Built<Element> {
     if first.of.as_ref().is_some_and(|value| first.dtype == DType::Optional && value.dtype == result.dtype) {
@@ -239,12 +250,17 @@ fn state_of(first: &Element, result: &Element) -> Built<Element> {
     if first.dtype != result.dtype {
         return Err(Problem::TypeMismatch { left: first.dtype, right: result.dtype });
     }
-    let of = result.of.clone().or_else(|| first.of.clone());
+    let of = match (&first.of, &result.of) {
+        (Some(first), Some(result)) => Some(Rc::new(first.join(result)?)),
+        (first, result) => result.clone().or_else(|| first.clone()),
+    };
     let shape = match (&first.shape, &result.shape) {
         (Some(first), Some(result)) if first.len() == result.len() => {
             Some(first.iter().zip(result).map(|(a, b)| a.filter(|_| a == b)).collect())
         }
-        (first, result) => first.as_ref().or(result.as_ref()).map(|shape| vec![None; shape.len()]),
+        (Some(first), None) => Some(vec![None; first.len()]),
+        // Steps give it another number of axes, of which nobody knows how often.
+        (Some(_), Some(_)) | (None, _) => None,
     };
     Ok(Element { dtype: first.dtype, shape, of })
 }

@@ -13,7 +13,7 @@ use super::{ImportOptions, ShapeDim};
 use crate::element::declared_dtype;
 use crate::error::ImportError;
 use crate::model::Model;
-use crate::proto::{ValueInfoProto, type_proto};
+use crate::proto::{GraphProto, NodeProto, ValueInfoProto, type_proto};
 use infc_tensor::DType;
 
 /// Models with more nodes times imports are not tried: it takes too long.
@@ -27,6 +27,14 @@ const MOST_TYPES: u32 = 2;
 
 /// Whoever evaluates so many nodes takes little time.
 const FEW_NODES: usize = 100;
+
+/// How many nodes a graph has, with those of graphs within.
+fn nodes_of(graph: &GraphProto) -> usize {
+    let held = |node: &NodeProto| -> usize {
+        node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs)).map(nodes_of).sum()
+    };
+    graph.node.iter().map(|node| 1 + held(node)).sum()
+}
 
 /// True of a tensor of no known number of axes.
 pub(super) fn is_unranked(input: &ValueInfoProto) -> bool {
@@ -64,17 +72,21 @@ pub(super) fn with_ranks(
             types.push(*dtype);
         }
     }
-    let nodes = model.graph().node.len();
+    let nodes = nodes_of(model.graph());
     let count = MOST_AXES + 1;
     let mut options = options.clone();
     let together = count.pow((types.len() as u32).min(MOST_TYPES));
+    let certain = count.saturating_mul(open.len());
     if !open.is_empty() && types.len() <= MOST_TYPES as usize && together.saturating_mul(nodes) <= MOST_NODES {
         let with = |n: usize| {
             let rank =
                 |dtype| types.iter().position(|ty| *ty == dtype).map_or(0, |ty| n / count.pow(ty as u32) % count);
             with_shapes(&options, open.iter().map(|(name, dtype)| (name, rank(*dtype))))
         };
-        let is_certain = |of: &ImportOptions| open.iter().all(|(name, _)| is_only(of, name, &outcome, nodes));
+        let is_certain = |of: &ImportOptions| {
+            certain.saturating_mul(nodes) <= MOST_NODES
+                && open.iter().all(|(name, _)| is_only(of, name, &outcome, nodes))
+        };
         let only = only_possible((0..together).map(with), &outcome, nodes);
         if let Some(only) = only.filter(|only| nodes > FEW_NODES || is_certain(only)) {
             return only;

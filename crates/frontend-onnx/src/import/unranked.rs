@@ -8,20 +8,31 @@
 use super::Importer;
 use super::held::is_value;
 use crate::attributes::node_attributes;
+use crate::build::Builder;
 use crate::element::Element;
 use crate::error::{ImportError, NodeRef, Problem};
 use crate::host;
-use crate::host::unranked::{Outcome, STAND_IN_EXTENT};
+use crate::host::unranked::Outcome;
 use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::tracked::{Contents, Tracked};
 use infc_ir::graph::TensorType;
-use infc_ir::index::{Dim, Ranges};
+use infc_ir::index::Dim;
 use infc_tensor::{Attributes, DType, Subgraph, SubgraphNode, SubgraphOutput, Subgraphs};
 use std::collections::HashMap;
 
 /// A node is tried with up to so many axes, and lists of as many elements. What is found to be the only number of axes that makes
 /// sense is checked when the model runs.
 pub(super) const MOST_AXES: usize = 8;
+
+/// Trials of a node.
+struct Trials {
+    /// The inputs that were given one number of axes after the other, or one length.
+    open: Vec<usize>,
+    /// What was tried, a number per open input, and what came of it.
+    all: Vec<(Vec<usize>, Trial)>,
+    /// Whether all combinations were tried.
+    is_whole: bool,
+}
 
 /// What a node gives if its inputs are of some numbers of axes.
 enum Trial {
@@ -33,9 +44,9 @@ enum Trial {
 }
 
 impl Trial {
-    fn of(outcome: Result<Vec<Tracked>, ImportError>, ranges: &Ranges) -> Result<Self, ImportError> {
+    fn of(outcome: Result<Vec<Tracked>, ImportError>, build: &Builder) -> Result<Self, ImportError> {
         match outcome {
-            Ok(outputs) => Ok(Self::Gives(outputs.iter().map(|output| outcome_of(output, ranges)).collect())),
+            Ok(outputs) => Ok(Self::Gives(outputs.iter().map(|output| outcome_of(output, build)).collect())),
             Err(ImportError::Node { problem, .. }) if problem.is_contradiction() => Ok(Self::Impossible(problem)),
             Err(ImportError::Node { problem, .. }) => Ok(Self::Untold(problem)),
             Err(other) => Err(other),
@@ -43,11 +54,19 @@ impl Trial {
     }
 }
 
-/// What a trial shows of an output.
-fn outcome_of(output: &Tracked, ranges: &Ranges) -> Outcome {
-    let bounds = |extent: &Dim| {
-        let interval = ranges.interval(extent);
-        (interval.min.unwrap_or(0).max(0), interval.max.filter(|&max| max < STAND_IN_EXTENT))
+/// What a trial shows of an output; bounds only where nothing was taken for granted.
+fn outcome_of(output: &Tracked, build: &Builder) -> Outcome {
+    // What follows from the bounds of stand-ins says nothing.
+    const MOST: i64 = 1 << 16;
+    let ranges = build.ranges();
+    let is_certain = build.graph.assumptions.is_empty() && build.graph.requires.is_empty();
+    let bounds = |extent: &Dim| match extent.as_const() {
+        Some(extent) => (extent, Some(extent)),
+        None if is_certain => {
+            let interval = ranges.interval(extent);
+            (interval.min.unwrap_or(0).max(0), interval.max.filter(|&max| max < MOST))
+        }
+        None => (0, None),
     };
     let bounds = if output.is_unranked() { Vec::new() } else { output.shape().iter().map(bounds).collect() };
     Outcome { of: Element::of_value(output), bounds }
@@ -70,16 +89,17 @@ impl<'m> Importer<'m, '_> {
         if !self.scopes.build().may_use_host || !is_defined {
             return Err(in_node(problem));
         }
-        let open = open(&inputs);
-        let trials = self.trials(graph, index, node_ref, &inputs, &open)?;
+        let trials = self.trials(graph, index, node_ref, &inputs)?;
         if self.demand.has_grown() {
             // The import begins anew.
             return Err(in_node(problem));
         }
-        let ranks = only_ranks(&trials, &open, &inputs);
+        let ranks = trials.only_ranks(&inputs);
         for &(position, rank) in &ranks {
-            if let (Some(name), Some(input)) = (node.input.get(position), inputs[position].take()) {
-                inputs[position] = Some(self.take_rank(name, node_ref, &input, rank)?);
+            if let (Some(name), Some(input)) = (node.input.get(position), inputs[position].clone()) {
+                let known = self.take_rank(name, node_ref, &input, rank)?;
+                let same = node.input.iter().zip(&mut inputs).filter(|(other, _)| *other == name);
+                same.for_each(|(_, input)| *input = Some(known.clone()));
             }
         }
         if !ranks.is_empty() {
@@ -87,10 +107,10 @@ impl<'m> Importer<'m, '_> {
         }
         let mut outputs = Vec::with_capacity(node.output.len());
         for (output, name) in node.output.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
-            let known = agreed(&trials, &open, output);
+            let known = trials.agreed(output);
             let told = || declared(graph, name).or_else(|| within(inputs.first()?.as_ref()?));
             let known = known.or_else(|| told().map(Outcome::new));
-            outputs.push(known.ok_or_else(|| in_node(first_problem(&trials).unwrap_or(problem.clone())))?);
+            outputs.push(known.ok_or_else(|| in_node(trials.first_problem().unwrap_or(problem.clone())))?);
         }
         let Some(attributes) = node_attributes(node)? else { return Err(in_node(problem)) };
         let values = names_of(node, inputs);
@@ -208,32 +228,36 @@ impl<'m> Importer<'m, '_> {
         index: usize,
         node_ref: &NodeRef,
         inputs: &[Option<Tracked>],
-        open: &[usize],
-    ) -> Result<Vec<(Vec<usize>, Trial)>, ImportError> {
+    ) -> Result<Trials, ImportError> {
+        let open = open(&graph.node[index], inputs);
+        // Trials within trials are fewer.
+        let is_inner = self.scopes.build().is_trial;
+        let is_whole = open.len() < if is_inner { 2 } else { 3 };
         let counts: Vec<Vec<usize>> = match open.len() {
-            0 if self.scopes.build().is_trial => Vec::new(),
+            0 if is_inner => Vec::new(),
             // Of the extents that are not known.
             0 => vec![vec![1], vec![2]],
-            2 => (0..=MOST_AXES).flat_map(|a| (0..=MOST_AXES).map(move |b| vec![a, b])).collect(),
+            2 if is_whole => (0..=MOST_AXES).flat_map(|a| (0..=MOST_AXES).map(move |b| vec![a, b])).collect(),
             n => (0..=MOST_AXES).map(|count| vec![count; n]).collect(),
         };
-        let mut trials = Vec::with_capacity(counts.len());
+        let mut all = Vec::with_capacity(counts.len());
         for counts in counts {
             self.scopes.begin_trial();
-            let stand_ins = self.stand_ins(inputs, open, &counts);
+            let stand_ins = self.stand_ins(&graph.node[index], inputs, &open, &counts);
             let outcome = stand_ins
                 .map_err(|problem| ImportError::Node { node: Box::new(node_ref.clone()), problem })
                 .and_then(|stand_ins| self.operator(graph, index, node_ref, stand_ins));
-            let trial = Trial::of(outcome, &self.scopes.build().ranges());
+            let trial = Trial::of(outcome, self.scopes.build());
             self.scopes.end_trial();
-            trials.push((counts, trial?));
+            all.push((counts, trial?));
         }
-        Ok(trials)
+        Ok(Trials { open, all, is_whole })
     }
 
     /// Inputs of a graph that is thrown away, for those of a node.
     fn stand_ins(
         &mut self,
+        node: &NodeProto,
         inputs: &[Option<Tracked>],
         open: &[usize],
         counts: &[usize],
@@ -241,7 +265,9 @@ impl<'m> Importer<'m, '_> {
         let build = self.scopes.build();
         let mut stand_ins = Vec::with_capacity(inputs.len());
         for (n, input) in inputs.iter().enumerate() {
-            let count = open.iter().position(|&position| position == n).and_then(|at| counts.get(at)).copied();
+            // A value that is read twice is the same value.
+            let same = |position: &usize| node.input.get(*position) == node.input.get(n);
+            let count = open.iter().position(same).and_then(|at| counts.get(at)).copied();
             stand_ins.push(match (input, count) {
                 (None, _) => None,
                 (Some(input), Some(rank)) if input.is_unranked() => {
@@ -269,9 +295,10 @@ impl<'m> Importer<'m, '_> {
 }
 
 /// The inputs that have any number of axes; if there are none, lists of integers of which not even the length is known.
-fn open(inputs: &[Option<Tracked>]) -> Vec<usize> {
+fn open(node: &NodeProto, inputs: &[Option<Tracked>]) -> Vec<usize> {
+    let is_first = |n: usize| node.input.iter().position(|name| Some(name) == node.input.get(n)) == Some(n);
     let all = |holds: &dyn Fn(&Tracked) -> bool| -> Vec<usize> {
-        (0..inputs.len()).filter(|&n| inputs[n].as_ref().is_some_and(holds)).collect()
+        (0..inputs.len()).filter(|&n| is_first(n) && inputs[n].as_ref().is_some_and(holds)).collect()
     };
     let is_list = |input: &Tracked| match input.shape() {
         [len] => input.dtype().is_int() && len.as_const().is_none() && *input.contents() == Contents::Unknown,
@@ -294,54 +321,77 @@ pub(super) fn names_of<'m>(node: &'m NodeProto, inputs: Vec<Option<Tracked>>) ->
     values
 }
 
-/// The inputs that have one number of axes alone for which a node makes sense, of those that have any.
-fn only_ranks(trials: &[(Vec<usize>, Trial)], open: &[usize], inputs: &[Option<Tracked>]) -> Vec<(usize, usize)> {
-    // Of more, most numbers have not been tried.
-    if open.len() > 2 {
-        return Vec::new();
-    }
-    let mut found: HashMap<usize, Vec<usize>> = HashMap::new();
-    for (counts, _) in trials.iter().filter(|(_, trial)| !matches!(trial, Trial::Impossible(_))) {
-        for (&position, &count) in open.iter().zip(counts) {
-            let possible = found.entry(position).or_default();
-            if !possible.contains(&count) {
-                possible.push(count);
+impl Trials {
+    /// The inputs that have one number of axes alone for which a node makes sense, of those that have any.
+    fn only_ranks(&self, inputs: &[Option<Tracked>]) -> Vec<(usize, usize)> {
+        if !self.is_whole {
+            return Vec::new();
+        }
+        let mut found: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (counts, _) in self.all.iter().filter(|(_, trial)| !matches!(trial, Trial::Impossible(_))) {
+            for (&position, &count) in self.open.iter().zip(counts) {
+                let possible = found.entry(position).or_default();
+                if !possible.contains(&count) {
+                    possible.push(count);
+                }
             }
         }
+        let is_unranked = |position: usize| inputs[position].as_ref().is_some_and(Tracked::is_unranked);
+        let only = |&position: &usize| match found.get(&position).map(Vec::as_slice) {
+            Some(&[rank]) if is_unranked(position) => Some((position, rank)),
+            _ => None,
+        };
+        self.open.iter().filter_map(only).collect()
     }
-    let is_unranked = |position: usize| inputs[position].as_ref().is_some_and(Tracked::is_unranked);
-    let only = |&position: &usize| match found.get(&position).map(Vec::as_slice) {
-        Some(&[rank]) if is_unranked(position) => Some((position, rank)),
-        _ => None,
-    };
-    open.iter().filter_map(only).collect()
-}
 
-/// What all trials agree on of an output; `None` if none says anything.
-fn agreed(trials: &[(Vec<usize>, Trial)], open: &[usize], output: usize) -> Option<Outcome> {
-    let mut known: Option<Outcome> = None;
-    // Of more, most numbers have not been tried.
-    let mut is_told = open.len() <= 2;
-    for (_, trial) in trials {
-        match trial {
-            Trial::Impossible(_) => {}
-            Trial::Untold(_) => is_told = false,
-            Trial::Gives(outputs) => {
-                let found = outputs.get(output)?;
-                known = Some(match known {
-                    Some(known) => joined(&known, found)?,
-                    None => found.clone(),
-                });
+    /// What all agree on of an output; `None` if none says anything.
+    fn agreed(&self, output: usize) -> Option<Outcome> {
+        let of = |limit: usize| {
+            let mut known: Option<Outcome> = None;
+            for (_, trial) in self.all.iter().filter(|(counts, _)| counts.iter().all(|&count| count <= limit)) {
+                if let Trial::Gives(outputs) = trial {
+                    let found = outputs.get(output)?;
+                    known = Some(match known {
+                        Some(known) => joined(&known, found)?,
+                        None => found.clone(),
+                    });
+                }
             }
+            known
+        };
+        let (mut known, fewer) = (of(MOST_AXES)?, of(MOST_AXES - 1));
+        let is_told = self.is_whole && !self.all.iter().any(|(_, trial)| matches!(trial, Trial::Untold(_)));
+        if !is_told {
+            // What is no tensor has one axis.
+            known.of.shape = is_value(known.of.dtype).then(|| vec![None]);
+            known.bounds.clear();
+        } else if self.open.is_empty() {
+            // Other extents have not been tried.
+            known.of.shape = known.of.shape.map(|shape| vec![None; shape.len()]);
+            known.bounds.clear();
         }
+        // What changes with the greatest number that was tried would change further.
+        let fewer = fewer.map(|fewer| fewer.bounds).unwrap_or_default();
+        for (axis, (min, max)) in known.bounds.iter_mut().enumerate() {
+            let (least, most) = fewer.get(axis).copied().unwrap_or((0, None));
+            *min = if least == *min { *min } else { 0 };
+            *max = max.filter(|_| most == *max);
+        }
+        Some(known)
     }
-    let mut known = known?;
-    if !is_told {
-        // What is no tensor has one axis.
-        known.of.shape = is_value(known.of.dtype).then(|| vec![None]);
-        known.bounds.clear();
+
+    /// What was wrong: what keeps a valid node from being imported, if something does.
+    fn first_problem(&self) -> Option<Problem> {
+        let untold = self.all.iter().find_map(|(_, trial)| match trial {
+            Trial::Untold(problem) => Some(problem),
+            Trial::Gives(_) | Trial::Impossible(_) => None,
+        });
+        let impossible = self.all.iter().find_map(|(_, trial)| match trial {
+            Trial::Impossible(problem) => Some(problem),
+            Trial::Gives(_) | Trial::Untold(_) => None,
+        });
+        untold.or(impossible).cloned()
     }
-    Some(known)
 }
 
 /// What is true of both; `None` if nothing is.
@@ -361,17 +411,4 @@ fn declared(graph: &GraphProto, name: &str) -> Option<Element> {
 fn within(input: &Tracked) -> Option<Element> {
     let is_holder = matches!(input.dtype(), DType::Sequence | DType::Optional) && !input.is_unranked();
     input.element().filter(|_| is_holder).map(|element| (**element).clone())
-}
-
-/// What was wrong in a trial: what keeps a valid node from being imported, if something does.
-fn first_problem(trials: &[(Vec<usize>, Trial)]) -> Option<Problem> {
-    let untold = trials.iter().find_map(|(_, trial)| match trial {
-        Trial::Untold(problem) => Some(problem),
-        Trial::Gives(_) | Trial::Impossible(_) => None,
-    });
-    let impossible = trials.iter().find_map(|(_, trial)| match trial {
-        Trial::Impossible(problem) => Some(problem),
-        Trial::Gives(_) | Trial::Untold(_) => None,
-    });
-    untold.or(impossible).cloned()
 }

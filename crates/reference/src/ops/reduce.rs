@@ -38,6 +38,8 @@ impl Grouping {
 fn reduced_axes(call: &Call<'_>, input_since: i64) -> Result<Option<Vec<usize>>> {
     let rank = call.input(0)?.rank();
     Ok(match call.ints_or_input("axes", 1, input_since)?.filter(|list| !list.is_empty()) {
+        // Of one element without axes, numpy and ONNX Runtime fold it along an axis that it does not have.
+        Some(list) if rank == 0 && list.iter().all(|axis| matches!(axis, -1 | 0)) => Some(Vec::new()),
         Some(list) => Some(shape::axes(&list, rank)?),
         None if call.opset() >= input_since && call.flag("noop_with_empty_axes", false)? => None,
         None => Some((0..rank).collect()),

@@ -93,6 +93,10 @@ impl Session {
                 RunOutput::Gpu(tensor) => {
                     if let Some(output) = self.carried().taken_output(n) {
                         let port = || format!("output `{}`", self.entry().outputs[output].name);
+                        if self.entry().outputs[output].unranked.is_some() {
+                            let reason = "a step on the host makes it".to_owned();
+                            return Err(RuntimeError::GpuTensor { port: port(), reason });
+                        }
                         ports.outputs[output] = Some(self.address_of(tensor, port)?);
                     }
                     TensorViewMut::without_bytes(tensor.dtype(), tensor.shape())

@@ -547,11 +547,7 @@ fn host_reports(program: &Program) -> Vec<HostReport> {
         let Step::Host(host) = host else { return None };
         Some(HostReport {
             step,
-            op_type: match host.graphs.only_operator() {
-                // Which is how values of any number of axes are computed.
-                Some(only) if host.op_type == "SequenceMap" => only.to_owned(),
-                _ => host.op_type.clone(),
-            },
+            op_type: host.innermost_operator().to_owned(),
             domain: host.domain.clone(),
             opset: host.opset,
             origins: host.origins.clone(),
