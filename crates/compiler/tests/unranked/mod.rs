@@ -202,19 +202,20 @@ fn steps_of_any_rank() {
     }
 }
 
-/// What no rule types is typed by trial: its window is not known, but that it has as many axes as its input is.
+/// The window of a convolution is not known, but that it has as many axes as its input is.
 #[test]
 fn windows_may_have_any_size() {
     let net = Net::new(18)
         .input("x", DType::F32, &["N", "C", "H", "W"])
         .input("w", DType::F32, &["O", "C", "K", "L"])
-        .node("Conv", &["x", "w"], &["y"], &[])
+        .constant("bias", &tensor(&[1]))
+        .node("Conv", &["x", "w", "bias"], &["y"], &[])
         .node("Neg", &["y"], &["o"], &[])
         .output("o");
     let mut session = net.session();
     let one = mapped(&tensor(&[1, 1, 1, 2]), &[1, 1, 1, 2], |_| 1.0);
     let x = tensor(&[1, 1, 2, 3]);
-    let expected = Tensor::from_elements(&[1, 1, 2, 2], &[4.0f32, 2.0, -2.0, -4.0]).expect("a tensor");
+    let expected = Tensor::from_elements(&[1, 1, 2, 2], &[6.5f32, 4.5, 0.5, -1.5]).expect("a tensor");
     assert_eq!(run(&mut session, &[&x, &one]), expected);
 }
 

@@ -1,9 +1,9 @@
 //! Nodes whose inputs or outputs have as many axes as a run tells.
 //!
 //! What such a node gives shows by trial: it is imported with inputs of each number of axes there may be, with lists of each
-//! length where lists say how many axes a result has, and with several extents where those do. If it makes sense with one number of axes alone, that is the number, which
-//! the run checks, and the node is a kernel like any other. Else the host evaluates it ([`crate::host::unranked`]); what all trials
-//! agree on is known of its results.
+//! length where lists say how many axes a result has, and with several extents where those do. If it makes sense with one number
+//! of axes alone, that is the number, which the run checks, and the node is a kernel like any other. Else the host evaluates it
+//! ([`crate::host::unranked`]); what all trials agree on is known of its results.
 
 use super::Importer;
 use super::held::is_value;
@@ -380,8 +380,12 @@ impl Trials {
         Some(known)
     }
 
-    /// What was wrong: what keeps a valid node from being imported, if something does.
+    /// What was wrong: what keeps a valid node from being imported, if something does. That extents do not fit which were made up
+    /// says nothing.
     fn first_problem(&self) -> Option<Problem> {
+        if self.open.is_empty() {
+            return None;
+        }
         let untold = self.all.iter().find_map(|(_, trial)| match trial {
             Trial::Untold(problem) => Some(problem),
             Trial::Gives(_) | Trial::Impossible(_) => None,

@@ -13,6 +13,8 @@ pub(super) fn find(op_type: &str) -> Option<Rule> {
     let rule: Rule = match op_type {
         "CumSum" | "CumProd" | "Trilu" | "Scatter" | "ScatterElements" | "ScatterND" => same,
         "Slice" | "Pad" | "Tile" | "Resize" | "Upsample" | "CenterCropPad" => same_rank,
+        // Where the window is not known.
+        "Conv" | "ConvTranspose" | "DeformConv" => same_rank,
         "TopK" => top_k,
         "Reshape" => |t| ranked(t, 0, 1),
         "Expand" => expand,
