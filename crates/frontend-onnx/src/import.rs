@@ -405,12 +405,16 @@ impl<'m, 'a> Importer<'m, 'a> {
         self.take_as_scalars(node, node_ref, &mut inputs)?;
         let (is_loop, asked) = (node.op_type() == "Loop", self.assumptions.asked());
         let has_values = inputs.iter().flatten().any(|input| held::is_value(input.dtype()));
-        let has_unranked = inputs.iter().flatten().any(Tracked::is_unranked);
-        if (is_loop && has_values) || (node.op_type() != "If" && has_unranked) {
+        let has_unranked = node.op_type() != "If" && inputs.iter().flatten().any(Tracked::is_unranked);
+        if (is_loop && has_values) || has_unranked {
             let on_host = self.held(node, node_ref, inputs.clone(), "its states are sequences or optionals")?;
             if let Some(outputs) = on_host {
                 return Ok(outputs);
             }
+        }
+        if has_unranked {
+            let problem = Problem::DynamicValue { what: "the number of axes of an input" };
+            return Err(ImportError::Node { node: Box::new(node_ref.clone()), problem });
         }
         let error = match import(self, node, node_ref, inputs.clone()) {
             Ok(outputs) => return Ok(outputs),
