@@ -27,6 +27,23 @@ fn run(text: &str, symbols: &[i64], inputs: &[Tensor]) -> Vec<f32> {
     outputs[0].elements::<f32>().expect("f32").to_vec()
 }
 
+/// Users see the one tensor in a sequence, of any number of axes.
+#[test]
+fn ports_may_have_any_rank() {
+    let graph = graph("graph @g(%x: sequence[1] as f32[]) -> (y: %x as f32[], z: %x) { }");
+    assert!(graph.is_unranked(&graph.inputs[0]) && !graph.is_unranked(&graph.outputs[1]));
+    for x in [f32s(&[], &[1.0]), f32s(&[2, 1], &[1.0, 2.0]), f32s(&[0, 3], &[])] {
+        let outputs = run_graph(&graph, &[], std::slice::from_ref(&x)).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(outputs, [x.clone(), Tensor::sequence(vec![x]).expect("a sequence")]);
+    }
+    let integers = Tensor::from_elements(&[1], &[1i64]).expect("fits");
+    assert!(matches!(run_graph(&graph, &[], &[integers]), Err(InterpError::WrongType { .. })));
+    for wrong in ["sequence[2] as f32[]", "sequence[1] as f32[3]", "sequence[1] as sequence[]"] {
+        let graph: Graph = format!("graph @g(%x: {wrong}) -> () {{ }}").parse().unwrap_or_else(|e| panic!("{e}"));
+        verify_graph(&graph).expect_err(wrong);
+    }
+}
+
 #[test]
 fn map_sees_elements_and_coordinates() {
     let text = "graph @g(%x: f32[N, 2]) -> (y: %0, z: %1) where N in 0..=4 {

@@ -1,7 +1,7 @@
 //! What must hold of a graph:
 //!
 //! - names of symbols, of inputs and of outputs are unique; dims mention known symbols and no variables;
-//! - values of ports with a declared type hold its bytes;
+//! - values of ports with a declared type hold its bytes, or a tensor of it in a sequence;
 //! - the order lists living nodes once, operands before users; values know their definition; origins exist;
 //! - map: inputs have the shape of the outputs, bodies are well typed over the inputs' elements;
 //! - view: one coordinate per output axis, one index per input axis, the shape of the output;
