@@ -250,8 +250,9 @@ fn state_of(first: &Element, result: &Element) -> Built<Element> {
     if first.dtype != result.dtype {
         return Err(Problem::TypeMismatch { left: first.dtype, right: result.dtype });
     }
+    let is_empty = first.shape.as_deref() == Some(&[Some(0)]);
     let of = match (&first.of, &result.of) {
-        (Some(first), Some(result)) => Some(Rc::new(first.join(result)?)),
+        (Some(first), Some(result)) if !is_empty => Some(Rc::new(first.join(result)?)),
         (first, result) => result.clone().or_else(|| first.clone()),
     };
     let shape = match (&first.shape, &result.shape) {
