@@ -15,7 +15,7 @@ use crate::{
     Records, Report, Source, SpecialCase, SpecialCaseReport, VariantReport, specialize,
 };
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Entry, Hash, KernelInfo, Provenance, VariantBuilder, crossings};
-use infc_frontend_onnx::{ImportOptions, Model, import};
+use infc_frontend_onnx::{ImportOptions, Model, import, with_ranks};
 use infc_ir::graph::{Graph, Node};
 use infc_ir::op::Op;
 use infc_ir::schedule::Intrinsic;
@@ -148,7 +148,10 @@ pub fn compile(
         }
 
         run.begin(Phase::Import);
-        let graphs = import_all(&model, options, &mut cases)?;
+        let import_options = with_ranks(&model, &import_options(options));
+        let taken = import_options.shapes.iter().filter(|shape| !options.shapes.contains(shape));
+        run.report.taken_ranks = taken.map(|(name, shape)| (name.clone(), shape.len())).collect();
+        let graphs = import_all(&model, &import_options, &mut cases)?;
         for (n, graph) in graphs.iter().enumerate() {
             kernels::check_graph(Phase::Import, graph)?;
             dump.graph(Phase::Import, n, graph)?;
@@ -316,28 +319,32 @@ fn add_variants(
     Ok(())
 }
 
-/// The model's graph in general, and behind it those of the cases; to these come cases of values that graphs leave out.
-fn import_all(
-    model: &Model,
-    options: &CompileOptions,
-    cases: &mut Vec<SpecialCase>,
-) -> Result<Vec<Graph>, CompileError> {
-    let import_options = ImportOptions {
+/// What of the options the import asks for.
+fn import_options(options: &CompileOptions) -> ImportOptions {
+    ImportOptions {
         dims: options.dims.clone(),
         shapes: options.shapes.clone(),
         strict: options.strict,
         custom_ops: options.custom_ops.clone(),
-    };
-    let mut graphs = vec![import(model, &import_options)?];
+    }
+}
+
+/// The model's graph in general, and behind it those of the cases; to these come cases of values that graphs leave out.
+fn import_all(
+    model: &Model,
+    import_options: &ImportOptions,
+    cases: &mut Vec<SpecialCase>,
+) -> Result<Vec<Graph>, CompileError> {
+    let mut graphs = vec![import(model, import_options)?];
     for case in &*cases {
         specialize::check(&graphs[0], case)?;
-        let graph = import(model, &specialize::import_options(&import_options, case));
+        let graph = import(model, &specialize::import_options(import_options, case));
         graphs.push(graph.map_err(|error| specialize::failed(case, &error))?);
     }
     let usual = specialize::usual(&graphs[0]);
     if cases.is_empty() && !usual.dims.is_empty() && specialize::check(&graphs[0], &usual).is_ok() {
         // As of those below, nobody has asked for it.
-        if let Ok(graph) = import(model, &specialize::import_options(&import_options, &usual)) {
+        if let Ok(graph) = import(model, &specialize::import_options(import_options, &usual)) {
             graphs.push(graph);
             cases.push(usual);
         }
@@ -355,7 +362,7 @@ fn import_all(
                 continue;
             }
             // Nobody has asked for these: what the model is not for either is left to the requirement.
-            if let Ok(graph) = import(model, &specialize::import_options(&import_options, &case)) {
+            if let Ok(graph) = import(model, &specialize::import_options(import_options, &case)) {
                 graphs.push(graph);
                 further.push(case);
             }

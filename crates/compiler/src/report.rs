@@ -25,6 +25,8 @@ pub struct Report {
     pub on_host: Vec<HostNode>,
     /// The inputs with as many axes as each run has, by name.
     pub unranked: Vec<String>,
+    /// The inputs of which the model does not say how many axes they have, with the number that makes sense of it.
+    pub taken_ranks: Vec<(String, usize)>,
     /// The ONNX nodes for which sizes that kernels compute are read during a run; nothing is computed on the host for them.
     pub told_sizes: Vec<HostNode>,
     /// How many kernels were formed from how many nodes: `(nodes, kernels)`, ascending.

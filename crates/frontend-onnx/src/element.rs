@@ -6,7 +6,7 @@
 use crate::build::Result;
 use crate::error::Problem;
 use crate::proto::tensor_shape_proto::dimension;
-use crate::proto::{TypeProto, ValueInfoProto, type_proto};
+use crate::proto::{GraphProto, TypeProto, ValueInfoProto, type_proto};
 use crate::tensor_proto::dtype_from_onnx;
 use crate::tracked::Tracked;
 use infc_tensor::DType;
@@ -46,6 +46,16 @@ impl Element {
             }
             type_proto::Value::SparseTensorType(_) | type_proto::Value::OpaqueType(_) => None,
         }
+    }
+
+    /// The type that a model declares for a value; as [`Element::declared`].
+    pub(crate) fn of_declaration(value: &ValueInfoProto) -> Option<Self> {
+        Self::declared(value.r#type.as_ref()?)
+    }
+
+    /// The type that a graph declares for a name, as that of an output or beside it.
+    pub(crate) fn declared_in(graph: &GraphProto, name: &str) -> Option<Self> {
+        Self::of_declaration(graph.value_info.iter().chain(&graph.output).find(|value| value.name() == name)?)
     }
 
     /// A map to elements of this type: its keys and its values.
@@ -94,5 +104,5 @@ pub(crate) fn join(a: Option<&Rc<Element>>, b: Option<&Rc<Element>>) -> Result<O
 /// sparse tensors and what has no type.
 #[must_use]
 pub fn declared_dtype(value: &ValueInfoProto) -> Option<DType> {
-    Some(Element::declared(value.r#type.as_ref()?)?.dtype)
+    Some(Element::of_declaration(value)?.dtype)
 }

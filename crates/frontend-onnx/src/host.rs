@@ -285,13 +285,10 @@ fn add(
 fn declared(typing: &mut Typing<'_, '_>, graph: &GraphProto) -> Result<Option<Vec<TensorType>>> {
     let mut found = Vec::new();
     for name in &typing.call.node.output {
-        let info = graph.value_info.iter().chain(&graph.output).find(|info| info.name() == name);
-        found.push(match info.and_then(|info| info.r#type.as_ref()) {
+        found.push(match Element::declared_in(graph, name) {
             _ if name.is_empty() => None,
-            known => match known.and_then(Element::declared) {
-                Some(Element { dtype, shape: Some(shape), of }) => Some((dtype, shape, of)),
-                _ => return Ok(None),
-            },
+            Some(Element { dtype, shape: Some(shape), of }) => Some((dtype, shape, of)),
+            _ => return Ok(None),
         });
     }
     let mut types = Vec::new();

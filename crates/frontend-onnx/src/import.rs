@@ -16,6 +16,7 @@ mod unranked;
 mod wider;
 
 pub use inputs::{DimChoice, ImportOptions, ShapeDim};
+pub use ranks::with_ranks;
 
 use crate::build::{Contradiction, check_storable};
 use crate::call::Call;
@@ -26,7 +27,7 @@ use crate::model::{Model, node_ref};
 use crate::ops;
 use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
-use branch::Assumptions;
+use branch::{Assumptions, MAX_ANSWERS};
 use demand::{Demand, Producers};
 use infc_ir::graph::Graph;
 use infc_ir::symbol::Symbols;
@@ -61,19 +62,18 @@ pub(crate) struct Values {
 /// As [`import`].
 pub(crate) fn import_values(model: &Model, options: &ImportOptions) -> Result<(Graph, Values), ImportError> {
     options.custom_ops.check_unknown()?;
-    let outcome = |options: &ImportOptions| {
-        let mut demand = Demand::default();
-        let outcome = attempts(model, options, &mut demand).map(|_| ());
-        outcome.map_err(|error| (error, demand.has_assumed))
-    };
-    let options = &ranks::with_ranks(model, options, outcome);
     let mut demand = Demand::default();
-    attempts(model, options, &mut demand).map_err(|error| with_others(error, model, options, &mut demand))
+    attempts(model, options, &mut demand, MAX_ANSWERS).map_err(|error| with_others(error, model, options, &mut demand))
 }
 
-/// Imports a model, beginning anew as long as that may help.
-fn attempts(model: &Model, options: &ImportOptions, demand: &mut Demand) -> Result<(Graph, Values), ImportError> {
-    let mut assumptions = Assumptions::default();
+/// Imports a model, beginning anew as long as that may help, with at most so many answers to questions about dims.
+fn attempts(
+    model: &Model,
+    options: &ImportOptions,
+    demand: &mut Demand,
+    answers: usize,
+) -> Result<(Graph, Values), ImportError> {
+    let mut assumptions = Assumptions::new(answers);
     let mut settled = Settled::new(options);
     let (mut first, mut fallback) = (None, None);
     loop {
@@ -121,7 +121,7 @@ fn with_others(error: ImportError, model: &Model, options: &ImportOptions, deman
         return error;
     }
     for _ in 0..ROUNDS {
-        let (mut settled, mut assumptions) = (Settled::new(options), Assumptions::default());
+        let (mut settled, mut assumptions) = (Settled::new(options), Assumptions::new(MAX_ANSWERS));
         let mut lost = Lost::default();
         let _ = attempt(model, &options.custom_ops, &mut settled, &mut assumptions, demand, Some(&mut lost));
         if demand.next() {

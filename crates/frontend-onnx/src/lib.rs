@@ -42,7 +42,7 @@ pub use custom::CustomOps;
 pub use element::declared_dtype;
 pub use error::{ImportError, NodeRef, Problem, UnsupportedOperator};
 pub use host::{HostOperator, host_operators};
-pub use import::{DimChoice, ImportOptions, ShapeDim, import};
+pub use import::{DimChoice, ImportOptions, ShapeDim, import, with_ranks};
 pub use model::{LoadOptions, Model, NEWEST_IR_VERSION, NEWEST_OPSET, OLDEST_OPSET};
 pub use ops::{operator_opsets, supported_operators};
 pub use save::{Encoded, MAX_INLINE_BYTES, TensorData, encode};

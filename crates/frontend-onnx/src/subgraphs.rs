@@ -87,7 +87,7 @@ fn graph(model: &Model, proto: &GraphProto, all: &mut Vec<Subgraph>) -> Result<O
     let mut outputs = Vec::new();
     for output in &proto.output {
         // What is not declared is only asked for where a loop takes no step.
-        let declared = output.r#type.as_ref().and_then(Element::declared);
+        let declared = Element::of_declaration(output);
         let (dtype, shape) = declared.map_or((DType::F32, None), |e| (e.dtype, e.shape));
         let shape = shape.unwrap_or_default().iter().map(|extent| extent.unwrap_or(0) as u64).collect();
         outputs.push(SubgraphOutput { name: output.name().to_owned(), dtype, shape });

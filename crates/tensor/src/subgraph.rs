@@ -70,8 +70,8 @@ impl Subgraphs {
         self.roots.is_empty()
     }
 
-    /// The operator that is evaluated in the end, of a node that holds these graphs: of a `SequenceMap` over the graph of one node,
-    /// which is how values of any number of axes are computed, that node's.
+    /// The operator that is evaluated in the end, of a node that holds these graphs: of a `SequenceMap` over the graph of one
+    /// node, which is how values of any number of axes are computed, that node's.
     #[must_use]
     pub fn innermost_operator<'a>(&'a self, op_type: &'a str) -> &'a str {
         match self.graphs.first().map(|graph| &graph.nodes[..]) {

@@ -241,6 +241,10 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
             None => console.note(format!("  on the host  {} `{}`: {}", host.op_type, host.node, host.reason)),
         }
     }
+    for (input, rank) in &compilation.report.taken_ranks {
+        let why = "the model does not say, and no other number that was tried fits it";
+        console.note(format!("  axes taken  input `{input}` has {rank}: {why}; --shape says another"));
+    }
     for input in &compilation.report.unranked {
         let few = "kernels compute more if it is said with --shape";
         console.note(format!("  any axes  input `{input}` has as many axes as a run gives it; {few} {input}=?x?"));

@@ -65,7 +65,7 @@ impl Generator {
         if port.dtype.class() == DTypeClass::Value {
             // Nobody knows what would be in it.
             return Err(CliError::MissingData {
-                names: vec![format!("input `{}` ({})", port.name, port.type_text(&[]))],
+                names: vec![format!("input `{}` ({}), which cannot be made up", port.name, port.type_text(&[]))],
             });
         }
         let zeros = |dtype| allocate(dtype, shape).ok_or_else(too_large);

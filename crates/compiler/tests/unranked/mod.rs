@@ -1,7 +1,7 @@
 //! Values with as many axes as a run tells, through the whole line.
 
 use super::net::{Attr, Net, port, session};
-use infc::{Compilation, CompileOptions};
+use infc::{Compilation, CompileOptions, DimChoice};
 use infc_frontend_onnx::proto::ValueInfoProto;
 use infc_runtime::{RunOptions, Session, TensorView, TensorViewMut};
 use infc_tensor::{DType, Tensor};
@@ -117,18 +117,29 @@ fn inputs_and_outputs_have_any_number_of_axes() {
     assert_eq!(error.code(), "runtime::wrong-type");
 }
 
-/// The whole model may make sense with one number of axes alone: then the input has that many.
+/// The whole model may make sense with one number of axes alone: then the input has that many, and its dims have names.
 #[test]
 fn a_model_may_say_how_many_axes_an_input_has() {
-    let net = Net::new(18)
-        .unranked_input("x", DType::F32)
-        .constant("w", &tensor(&[2, 3, 1, 1]))
-        .node("Relu", &["x"], &["y"], &[])
-        .node("Conv", &["y", "w"], &["o"], &[])
-        .output("o");
-    let compilation = compiled(net);
+    let net = || {
+        Net::new(18)
+            .unranked_input("x", DType::F32)
+            .constant("w", &tensor(&[2, 3, 1, 1]))
+            .node("Relu", &["x"], &["y"], &[])
+            .node("Conv", &["y", "w"], &["o"], &[])
+            .output("o")
+    };
+    let compilation = compiled(net());
     assert!(compilation.report.on_host.is_empty() && compilation.report.unranked.is_empty());
+    assert_eq!(compilation.report.taken_ranks, [("x".to_owned(), 4)]);
     assert_eq!(session(&compilation).entry().inputs[0].shape.len(), 4);
+    let limited = CompileOptions { dims: vec![("x[0]".to_owned(), DimChoice::Fixed(2))], ..CompileOptions::default() };
+    let compilation = net().compile(&limited).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(session(&compilation).entry().inputs[0].shape[0].as_const(), Some(2));
+    let special = CompileOptions { specialize: vec![("x[0]".to_owned(), vec![1])], ..CompileOptions::default() };
+    let compilation = net().compile(&special).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(compilation.report.special_cases.len(), 1);
+    let unknown = CompileOptions { dims: vec![("x[7]".to_owned(), DimChoice::Fixed(2))], ..CompileOptions::default() };
+    assert_eq!(net().compile(&unknown).expect_err("no such axis").code(), "dim::unknown-name");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Values whose number of axes only a run tells.
 //!
-//! In the graph, whose types have as many axes as they have, such a value is a sequence of one tensor. What a node makes of it is a
-//! `SequenceMap` (ONNX, opset 17) over the graph of that node alone, so that the host takes the tensor out, evaluates the node by
-//! its definition, and puts the results into sequences again. Where the number of axes is known again, a `SequenceAt` (opset 11)
-//! brings the tensor out.
+//! In the graph, where every type has a known number of axes, such a value is a sequence of one tensor. What a node makes of it
+//! is a `SequenceMap` (ONNX, opset 17) over the graph of that node alone, so that the host takes the tensor out, evaluates the
+//! node by its definition, and puts the results into sequences again. Where the number of axes is known again, a `SequenceAt`
+//! (opset 11) brings the tensor out.
 
 use super::fresh_symbol;
 use crate::build::{Builder, Result};
@@ -83,7 +83,8 @@ pub(crate) fn ranked(build: &mut Builder, name: &str, sequence: &Tracked, known:
                 let any = (0, if of.dtype == DType::Optional { Some(1) } else { None });
                 let (min, max) = known.bounds.get(axis).copied().unwrap_or(any);
                 let symbol = fresh_symbol(build, format!("{name}[{axis}]"), max);
-                build.graph.symbols[symbol].min = min;
+                let range = &mut build.graph.symbols[symbol];
+                range.min = range.max.map_or(min, |max| min.min(max));
                 op.produces.push(Produced { output: 0, axis: axis as u32, symbol });
                 Dim::symbol(symbol)
             },

@@ -28,19 +28,25 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How often the import begins anew with other assumptions.
-const MAX_ATTEMPTS: usize = 64;
+/// How many answers to questions about dims an import tries.
+pub(super) const MAX_ANSWERS: usize = 64;
 
 /// Answers to questions about dims that cannot be proven, in the order in which they come up.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Assumptions {
     answers: Vec<bool>,
     /// How many came up in this attempt.
     asked: usize,
     attempts: usize,
+    /// How many there may be.
+    most: usize,
 }
 
 impl Assumptions {
+    pub(super) fn new(most: usize) -> Self {
+        Self { answers: Vec::new(), asked: 0, attempts: 0, most }
+    }
+
     /// The answer to the next question: yes at first.
     fn answer(&mut self) -> bool {
         if self.asked == self.answers.len() {
@@ -80,7 +86,7 @@ impl Assumptions {
             self.answers.pop();
         }
         match self.answers.last_mut() {
-            Some(last) if self.attempts < MAX_ATTEMPTS => {
+            Some(last) if self.attempts < self.most => {
                 *last = false;
                 true
             }
@@ -99,7 +105,7 @@ pub(super) fn may_be_as_declared<'d>(graph: &Graph, declared: impl Iterator<Item
         is && !graph.requires.iter().any(differs)
     };
     graph.outputs.iter().zip(declared).all(|(port, declared)| {
-        let declared = declared.r#type.as_ref().and_then(Element::declared).and_then(|element| element.shape);
+        let declared = Element::of_declaration(declared).and_then(|element| element.shape);
         let extents = declared.unwrap_or_default();
         graph.port_type(port).shape.iter().zip(extents).all(|(dim, extent)| extent.is_none_or(|n| can_be(dim, n)))
     })

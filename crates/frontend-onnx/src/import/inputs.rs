@@ -101,7 +101,7 @@ pub(super) fn add<'m>(
             .collect::<Result<_, ImportError>>()?;
         let tracked =
             scopes.build().model_input(name, TensorType::new(dtype, shape)).map_err(ImportError::value(name))?;
-        let element = inputs[position as usize].r#type.as_ref().and_then(Element::declared).and_then(|e| e.of);
+        let element = Element::of_declaration(inputs[position as usize]).and_then(|e| e.of);
         let tracked = tracked.with_element(element);
         let tracked = match demand.has_elements(name) {
             true => scopes.build().with_elements_of_input(&tracked, position, name),
@@ -126,7 +126,7 @@ fn raw_dims(input: &ValueInfoProto, given: Option<&[ShapeDim]>) -> Result<(DType
         Some(
             type_proto::Value::SequenceType(_) | type_proto::Value::OptionalType(_) | type_proto::Value::MapType(_),
         ) => {
-            let declared = input.r#type.as_ref().and_then(Element::declared);
+            let declared = Element::of_declaration(input);
             let Element { dtype, .. } =
                 declared.ok_or_else(|| unsupported("a sequence or map of what are no tensors"))?;
             if dtype == DType::Map {

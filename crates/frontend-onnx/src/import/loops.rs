@@ -10,10 +10,10 @@ use super::Importer;
 use super::counted::{Counting, State, counting};
 use super::steps::{Body, Condition, Results, body_of, in_node, known_truth, wrong_body};
 use crate::build::Builder;
+use crate::element::Element;
 use crate::error::{ImportError, NodeRef, Problem};
 use crate::host;
-use crate::proto::tensor_shape_proto::dimension;
-use crate::proto::{GraphProto, NodeProto, type_proto};
+use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
 use infc_ir::index::Dim;
@@ -177,13 +177,9 @@ impl<'m> Importer<'m, '_> {
     /// How many steps there must be for the results that are stacked to have the extents that the model declares.
     fn declared_steps(&self, stacked: &[String]) -> Option<Dim> {
         let graph = self.model.graph();
-        let extent = |name: &String| {
-            let info = graph.value_info.iter().chain(&graph.output).find(|info| info.name() == name)?;
-            let type_proto::Value::TensorType(tensor) = info.r#type.as_ref()?.value.as_ref()? else { return None };
-            match tensor.shape.as_ref()?.dim.first()?.value {
-                Some(dimension::Value::DimValue(steps)) if steps >= 0 => Some(Dim::constant(steps)),
-                _ => None,
-            }
+        let extent = |name: &String| match Element::declared_in(graph, name)? {
+            Element { shape: Some(shape), of: None, .. } => shape.first().copied().flatten().map(Dim::constant),
+            _ => None,
         };
         stacked.iter().find_map(extent)
     }
