@@ -304,7 +304,11 @@ fn program(program: &Program, entry: &Entry, manifest: &Manifest, kernels: usize
         let place = || what(&format!("slot {index}"));
         match slot {
             Slot::Input(i) => drop(lookup(&entry.inputs, *i, place)?),
-            Slot::Output(i) => drop(lookup(&entry.outputs, *i, place)?),
+            Slot::Output(i) => {
+                let port = lookup(&entry.outputs, *i, place)?;
+                // What nobody knows the size of is given when it is there.
+                ensure(port.unranked.is_none(), place, "an output of a known size", port.type_text(&[]))?;
+            }
             Slot::Weight(i) => drop(lookup(&manifest.weights, *i, place)?),
             Slot::Arena(slot) => {
                 expr(&slot.size_bytes, entry, "a slot's size")?;

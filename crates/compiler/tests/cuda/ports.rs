@@ -149,6 +149,26 @@ fn what_cannot_be_used() {
     let y = TensorViewMut::from_slice(&[1], &mut y).expect("as many");
     let done = session.run_on_gpu(&[RunInput::Gpu(&x)], &mut [RunOutput::Host(y)], &RunOptions::default());
     assert_eq!(done.expect_err("it is read on the host").code(), "runtime::gpu-tensor");
+
+    // What has any number of axes, the host takes apart.
+    let any = Net::new(17).unranked_input("x", DType::F32).node("Sqrt", &["x"], &["y"], &[]).output("y");
+    let model = loaded(any, &gpu);
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    let (x, mut on_gpu) = (zeros(on, &[3]), zeros(on, &[3]));
+    let given = Tensor::from_elements(&[3], &[1f32, 4.0, 9.0]).expect("three");
+    let given = TensorView::try_from(&given).expect("dense");
+    let mut y = vec![0f32; 3];
+    let mut run = |input: RunInput<'_>, output: RunOutput<'_>| {
+        session.run_on_gpu(&[input], &mut [output], &RunOptions::default()).map_err(|error| error.code())
+    };
+    fn on_host(y: &mut [f32]) -> RunOutput<'_> {
+        RunOutput::Host(TensorViewMut::from_slice(&[3], y).expect("as many"))
+    }
+    assert_eq!(run(RunInput::Gpu(&x), on_host(&mut y)), Err("runtime::gpu-tensor"));
+    assert_eq!(run(RunInput::Host(given), RunOutput::Gpu(&mut on_gpu)), Err("runtime::gpu-tensor"));
+    let mut roots = vec![0f32; 3];
+    assert_eq!(run(RunInput::Host(given), on_host(&mut roots)), Ok(()));
+    assert_eq!(roots, [1.0, 2.0, 3.0]);
 }
 
 /// Where the processor runs the model, its memory is the host's.
