@@ -43,8 +43,8 @@ pub use manifest::{
 };
 pub use plan::{ARENA_ALIGN, MemoryPlan, Planner};
 pub use program::{
-    Access, ArenaSlot, Arg, Bind, BindFrom, BindSymbol, Copy, Give, Host, HostArg, HostSlot, If, Launch, Program,
-    Require, Slot, Step,
+    Access, ArenaSlot, Arg, Bind, BindFrom, BindSymbol, Copy, Give, Host, HostArg, HostSlot, If, Launch, LoopBody,
+    Program, Require, Slot, Step,
 };
 pub use residency::{Crossing, Residency, Side, crossings};
 pub use segments::Segments;

@@ -255,6 +255,9 @@ pub struct Host {
     /// The graphs that it holds. In the file they stand behind the other fields.
     #[serde(skip)]
     pub graphs: Subgraphs,
+    /// Of a `Loop`, the entry that computes one step of it. In the file it stands behind all other fields.
+    #[serde(skip)]
+    pub body: Option<LoopBody>,
     /// Per input of the operator what it reads; `None` where it is left out. Then the values that its graphs take from
     /// around it.
     pub inputs: Vec<Option<HostArg>>,
@@ -264,6 +267,23 @@ pub struct Host {
     pub origins: Vec<String>,
     /// Why no kernel computes it.
     pub reason: String,
+}
+
+/// The entry that computes one step of a `Loop`, which a runtime may run in the place of the loop's graph; both compute the same.
+///
+/// Its inputs are the number of the step (i64, no axes), whether the loop goes on (bool, no axes), the states, and what it reads
+/// from around the loop; its outputs whether the loop goes on (bool, one element), the states, and what a step adds to the other
+/// outputs of the loop. Extents of states may be others in each step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoopBody {
+    /// Index of the entry, which stands behind that of the Program.
+    pub entry: u32,
+    /// What it reads behind the states: positions in [`Host::inputs`].
+    pub captures: Vec<u32>,
+    /// How many states there are: the inputs of the operator behind the count and the condition.
+    pub states: u32,
+    /// Whether the loop may have to be evaluated by its graph: where extents are not what the entry takes for granted.
+    pub may_fail: bool,
 }
 
 impl Host {

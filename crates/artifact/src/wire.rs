@@ -5,8 +5,8 @@
 
 use crate::manifest::MANIFEST_SCHEMA;
 use crate::{
-    ArtifactError, Assumption, Binding, BindingSource, DeviceKernel, Entry, Host, KernelInfo, Launch, Manifest,
-    MemoryPlan, PortSpec, Program, Provenance, SizeExpr, Slot, Specialization, StatePair, Step, SymbolSpec,
+    ArtifactError, Assumption, Binding, BindingSource, DeviceKernel, Entry, Host, KernelInfo, Launch, LoopBody,
+    Manifest, MemoryPlan, PortSpec, Program, Provenance, SizeExpr, Slot, Specialization, StatePair, Step, SymbolSpec,
     VariantBody, VariantInfo, WeightRecord,
 };
 use infc_tensor::{DType, Subgraphs};
@@ -33,6 +33,7 @@ const CODE_GIVE: u32 = 7;
 const CODE_HOST_WITH_GRAPHS: u32 = 8;
 const CODE_LAUNCH_IN_STEPS: u32 = 9;
 const CODE_LAUNCH_ON_GRID: u32 = 10;
+const CODE_HOST_WITH_BODY: u32 = 11;
 
 #[derive(Serialize, Deserialize)]
 struct WireStep<'a> {
@@ -320,6 +321,9 @@ fn encode_step(step: &Step) -> Result<(u32, Vec<u8>), ArtifactError> {
         Step::Copy(copy) => (CODE_COPY, encode("a copy step", copy)?),
         Step::Bind(bind) => (CODE_BIND, encode("a bind step", bind)?),
         Step::If(choice) => (CODE_IF, encode("an if step", choice)?),
+        Step::Host(host) if host.body.is_some() => {
+            (CODE_HOST_WITH_BODY, encode("a host step", &(host, &host.graphs, &host.body))?)
+        }
         Step::Host(host) if host.graphs.is_empty() => (CODE_HOST, encode("a host step", host)?),
         Step::Host(host) => (CODE_HOST_WITH_GRAPHS, encode("a host step", &(host, &host.graphs))?),
         Step::Require(require) => (CODE_REQUIRE, encode("a require step", require)?),
@@ -369,6 +373,10 @@ pub(crate) fn decode_body(schema: u32, bytes: &[u8], entry_names: &[&str]) -> Re
             CODE_HOST_WITH_GRAPHS => {
                 let (host, graphs): (Host, Subgraphs) = decode("a host step", wire.body)?;
                 Ok(Step::Host(Host { graphs, ..host }))
+            }
+            CODE_HOST_WITH_BODY => {
+                let (host, graphs, body): (Host, Subgraphs, Option<LoopBody>) = decode("a host step", wire.body)?;
+                Ok(Step::Host(Host { graphs, body, ..host }))
             }
             CODE_REQUIRE => Ok(Step::Require(decode("a require step", wire.body)?)),
             CODE_GIVE => Ok(Step::Give(decode("a give step", wire.body)?)),

@@ -44,6 +44,7 @@ fn host(inputs: &[u32], outputs: &[u32]) -> Step {
         opset: 17,
         attributes: Attributes::default(),
         graphs: Default::default(),
+        body: None,
         inputs: inputs.iter().map(arg).collect(),
         outputs: outputs.iter().copied().map(Some).collect(),
         origins: Vec::new(),

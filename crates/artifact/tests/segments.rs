@@ -45,6 +45,7 @@ fn host(from: u32, len: SizeExpr, to: u32) -> Step {
         opset: 11,
         attributes: Attributes::from_iter([("sorted", 0i64)]),
         graphs: Subgraphs::default(),
+        body: None,
         inputs: vec![Some(HostArg { slot: from, dtype: DType::I64, shape: vec![len] }), None],
         outputs: vec![Some(to), None],
         origins: vec!["/unique".to_owned()],

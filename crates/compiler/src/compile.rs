@@ -1,5 +1,6 @@
 //! The whole way, as one function.
 
+use crate::bodies::{self, BodyPlan};
 use crate::code::{Code, LaunchForm, VariantTarget};
 use crate::dump::Dump;
 use crate::fallback;
@@ -17,12 +18,13 @@ use crate::{
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Entry, Hash, KernelInfo, Provenance, VariantBuilder, crossings};
 use infc_frontend_onnx::{ImportOptions, Model, import, with_ranks};
 use infc_ir::graph::{Graph, Node};
-use infc_ir::op::Op;
+use infc_ir::op::{HostBody, Op};
 use infc_ir::schedule::Intrinsic;
 use infc_passes::form::GraphPlan;
 use infc_tensor::DType;
 use std::cmp::Reverse;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A compiled model.
@@ -34,6 +36,8 @@ pub struct Compilation {
     pub plan: Option<GraphPlan>,
     /// Those of the special cases, unless the compilation was to stop earlier.
     pub special_plans: Vec<SpecialPlan>,
+    /// Those of bodies of loops.
+    body_plans: Vec<BodyPlan>,
     /// Where processors have plans of their own, these; `plan` and `special_plans` are those of GPUs then.
     cpu_plans: Plans,
     /// Figures.
@@ -50,10 +54,11 @@ pub struct SpecialPlan {
 }
 
 impl Compilation {
-    /// All plans: that of the general case, and those of the special ones.
+    /// All plans: that of the general case, those of the special ones, and those of the bodies of loops that the host drives.
     #[must_use]
     pub fn plans(&self) -> Vec<&GraphPlan> {
-        self.plan.iter().chain(self.special_plans.iter().map(|special| &special.plan)).collect()
+        let bodies = self.body_plans.iter().map(|body| &body.plan);
+        self.plan.iter().chain(self.special_plans.iter().map(|special| &special.plan)).chain(bodies).collect()
     }
 
     /// The same of the variant for a target.
@@ -112,9 +117,10 @@ impl Run<'_> {
 
     fn stop(self, lanes: Vec<Lane>) -> Compilation {
         let mut plans = lanes.into_iter().map(|lane| lane.plans);
-        let Plans { general, special } = plans.next().unwrap_or_default();
+        let Plans { general, special, bodies } = plans.next().unwrap_or_default();
         let cpu_plans = plans.next().unwrap_or_default();
-        Compilation { artifact: None, plan: general, special_plans: special, cpu_plans, report: self.report }
+        let report = self.report;
+        Compilation { artifact: None, plan: general, special_plans: special, body_plans: bodies, cpu_plans, report }
     }
 }
 
@@ -164,10 +170,12 @@ pub fn compile(
         (graphs, provenance_of(&model, options))
     };
 
+    let bodies = bodies::of_graphs(&graphs);
+    let graphs: Vec<Graph> = graphs.into_iter().chain(bodies.iter().map(|body| body.graph.clone())).collect();
     // Kept where there may be a plan of their own for GPUs.
     let is_mixed = targets.iter().any(|t| t.cpu().is_some()) && targets.iter().any(|t| t.cpu().is_none());
     let imported = if is_mixed { graphs.clone() } else { Vec::new() };
-    let mut together = Lane::new(targets, further, options, graphs, dump);
+    let mut together = Lane::new(targets, further, options, (graphs, bodies), dump);
     let mut lanes = Vec::new();
     if options.start_from.is_none_or(|first| first <= Phase::Simplify) {
         run.begin(Phase::Simplify);
@@ -243,7 +251,8 @@ pub fn compile(
     }
     fallback::needed_custom_ops(&run.report.on_host).into_iter().for_each(|name| builder.custom_op(name.to_owned()));
     let all_plans: Vec<&GraphPlan> = lanes.iter().flat_map(|lane| lane.plans.iter()).collect();
-    let weights = weights::add(&all_plans, &mut builder)?;
+    let bodies: Vec<Arc<HostBody>> = lanes.iter().flat_map(|lane| lane.plans.loop_bodies()).collect();
+    let weights = weights::add(&all_plans, &bodies, &mut builder)?;
     run.report.weight_bytes = weights.first().map_or(0, |weights| weights.bytes);
     run.report.original_weight_bytes = weights.first().map_or(0, |weights| weights.original_bytes);
     if run.end(Phase::Weights, &format!("{:.1} MB", run.report.weight_bytes as f64 / 1e6)) {
@@ -272,6 +281,7 @@ fn add_variants(
     of_all: &mut Report,
 ) -> Result<(), CompileError> {
     let Lane { plans, kernels, .. } = lane;
+    let bodies: Vec<Arc<HostBody>> = plans.loop_bodies().collect();
     let is_first = of_all.variants.is_empty();
     for ((target, scheduled), compiled) in lane.scheduled.iter().zip(&lane.compiled) {
         let features = target.required_features();
@@ -289,14 +299,21 @@ fn add_variants(
             launches.push(compiled.launch(n, scheduled)?);
         }
         for (n, (plan, weights)) in plans.iter().zip(weights).enumerate() {
-            let parts = Parts { plan, of_planned: &kernels.of_planned[n], weights, launches: &launches };
+            let parts = Parts {
+                plan,
+                of_planned: &kernels.of_planned[n],
+                weights,
+                launches: &launches,
+                bodies: &bodies,
+                first_body: 1 + plans.special.len(),
+            };
             let program = program::program(&parts)?;
             let arena_bytes = program.static_plan.as_ref().map(|p| p.arena_bytes);
             let place = match n.checked_sub(1) {
-                Some(case) => &mut of_all.special_cases[case].arena_bytes,
-                None => &mut of_all.arena_bytes,
+                Some(case) => of_all.special_cases.get_mut(case).map(|case| &mut case.arena_bytes),
+                None => Some(&mut of_all.arena_bytes),
             };
-            if is_first {
+            if let Some(place) = place.filter(|_| is_first) {
                 *place = arena_bytes;
             }
             if let (VariantTarget::Cuda(_), 0, Some(entry)) = (target, n, entries.first()) {
@@ -452,8 +469,9 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
     if report.nodes == 0 {
         report.nodes = plan.graph.order.len();
     }
+    let bodies: Vec<Arc<HostBody>> = plans.loop_bodies().collect();
     for plan in plans.iter() {
-        let (on_host, told_sizes) = fallback::on_host(plan, &options.custom_ops);
+        let (on_host, told_sizes) = fallback::on_host(plan, &bodies, &options.custom_ops);
         add_new(&mut report.on_host, on_host);
         add_new(&mut report.told_sizes, told_sizes);
     }

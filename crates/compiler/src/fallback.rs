@@ -1,12 +1,18 @@
 //! What of a model runs on the host library instead of as kernels: said aloud, and refused under `deny_fallback`.
 
-use crate::{CompileError, CompileOptions, CustomOps, HostNode};
-use infc_ir::op::HostOp;
+use crate::bodies;
+use crate::{CompileError, CompileOptions, CustomOps, HostNode, Steps};
+use infc_ir::op::{HostBody, HostOp};
 use infc_passes::form::GraphPlan;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The ONNX nodes of a plan that no kernel computes, and those for which sizes are read, in the order in which they run.
-pub(crate) fn on_host(plan: &GraphPlan, custom_ops: &CustomOps) -> (Vec<HostNode>, Vec<HostNode>) {
+pub(crate) fn on_host(
+    plan: &GraphPlan,
+    bodies: &[Arc<HostBody>],
+    custom_ops: &CustomOps,
+) -> (Vec<HostNode>, Vec<HostNode>) {
     let (mut computed, mut told) = (Vec::new(), Vec::new());
     for host in &plan.hosts {
         let nodes = if plan.tells_sizes(host) { &mut told } else { &mut computed };
@@ -26,6 +32,7 @@ pub(crate) fn on_host(plan: &GraphPlan, custom_ops: &CustomOps) -> (Vec<HostNode
                 op_type: op_type.to_owned(),
                 reason: host.op.reason.clone(),
                 custom: custom_name(&host.op, custom_ops),
+                steps: bodies::body_of(bodies, &host.op).map(|n| Steps::of(&bodies[n])),
             });
         }
     }
@@ -45,7 +52,8 @@ pub(crate) fn needed_custom_ops(on_host: &[HostNode]) -> BTreeSet<&str> {
 
 /// Refuses what the options do not want.
 pub(crate) fn check(on_host: &[HostNode], nodes: usize, options: &CompileOptions) -> Result<(), CompileError> {
-    let fallback: Vec<&HostNode> = on_host.iter().filter(|host| host.custom.is_none()).collect();
+    let fallback: Vec<&HostNode> =
+        on_host.iter().filter(|host| host.custom.is_none() && host.steps != Some(Steps::Compiled)).collect();
     if options.deny_fallback && !fallback.is_empty() {
         let on_host =
             fallback.iter().map(|host| format!("{} ({}: {})", host.node, host.op_type, host.reason)).collect();
@@ -65,6 +73,7 @@ mod tests {
             op_type: "Unique".to_owned(),
             reason: "it sorts".to_owned(),
             custom: None,
+            steps: None,
         };
         let nodes = [host("/a"), host("/b")];
         let deny = CompileOptions { deny_fallback: true, ..CompileOptions::default() };

@@ -4,6 +4,7 @@
 //! processors and GPUs among the targets: tensor cores multiply halves as they are, and processors f32, so that one of them
 //! would take several times as long by the plan of the other. Then there are two, and weights that lie in two ways.
 
+use crate::bodies::{self, BodyPlan};
 use crate::code::{self, Code, VariantTarget};
 use crate::cuda;
 use crate::dump::{self, Dump};
@@ -15,10 +16,12 @@ use crate::{CompileError, CompileOptions, Phase, SpecialCase, SpecialPlan, Targe
 use infc_artifact::Entry;
 use infc_codegen_cpu::Feature;
 use infc_ir::graph::Graph;
+use infc_ir::op::HostBody;
 use infc_ir::schedule::Intrinsic;
 use infc_passes::form::{self, GraphPlan};
 use infc_passes::graph::precision::{Which, multiplied_in_f32};
 use infc_passes::graph::{self, Changed, PassContext};
+use std::sync::Arc;
 
 /// Targets that are for kernels with an operation of the machine only.
 pub(crate) type Further = Vec<(Intrinsic, Vec<Target>)>;
@@ -31,6 +34,8 @@ pub(crate) struct Lane {
     options: CompileOptions,
     dump: Dump,
     graphs: Vec<Graph>,
+    /// What the last of the graphs are.
+    bodies: Vec<Arc<HostBody>>,
     pub(crate) plans: Plans,
     pub(crate) kernels: Kernels,
     /// As [`Lane::targets`], with those of `further` that there is something for.
@@ -39,12 +44,12 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// For all targets.
+    /// For all targets. The last of the graphs are those of the bodies.
     pub(crate) fn new(
         targets: Vec<VariantTarget>,
         further: Further,
         options: &CompileOptions,
-        graphs: Vec<Graph>,
+        (graphs, bodies): (Vec<Graph>, Vec<Arc<HostBody>>),
         dump: Dump,
     ) -> Self {
         Self {
@@ -53,6 +58,7 @@ impl Lane {
             options: options.clone(),
             dump,
             graphs,
+            bodies,
             plans: Plans::default(),
             kernels: Kernels::default(),
             scheduled: Vec::new(),
@@ -79,7 +85,7 @@ impl Lane {
                 (byte_targets, bf16_targets) = (all.byte_targets.clone(), all.bf16_targets.clone());
             }
             let options = CompileOptions { targets: names, byte_targets, bf16_targets, ..all.clone() };
-            Self::new(targets, further, &options, graphs, dump)
+            Self::new(targets, further, &options, (graphs, self.bodies.clone()), dump)
         };
         let mut for_gpus = of(gpus, Vec::new(), imported.to_vec(), self.dump.within("cuda")?);
         for_gpus.simplify()?;
@@ -127,7 +133,8 @@ impl Lane {
     }
 
     pub(crate) fn plan(&mut self, cases: Vec<SpecialCase>) -> Result<(), CompileError> {
-        self.plans = Plans::new(std::mem::take(&mut self.graphs), cases, &self.options)?;
+        let graphs = (std::mem::take(&mut self.graphs), std::mem::take(&mut self.bodies));
+        self.plans = Plans::new(graphs, cases, &self.options)?;
         for (n, plan) in self.plans.iter().enumerate() {
             kernels::check_graph(Phase::Plan, &plan.graph)?;
             self.dump.of_case(Phase::Plan, n, || plan.to_string())?;
@@ -186,16 +193,21 @@ impl Lane {
     }
 }
 
-/// The plans of a model: one for all values of its dims, and one per special case.
+/// The plans of a model: one for all values of its dims, one per special case, and one per body of a loop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plans {
     pub(crate) general: Option<GraphPlan>,
     pub(crate) special: Vec<SpecialPlan>,
+    pub(crate) bodies: Vec<BodyPlan>,
 }
 
 impl Plans {
-    /// Of the graph in general, and behind it those of the cases.
-    fn new(graphs: Vec<Graph>, cases: Vec<SpecialCase>, options: &CompileOptions) -> Result<Self, CompileError> {
+    /// Of the graph in general, behind it those of the cases, and behind these those of the bodies.
+    fn new(
+        (graphs, bodies): (Vec<Graph>, Vec<Arc<HostBody>>),
+        cases: Vec<SpecialCase>,
+        options: &CompileOptions,
+    ) -> Result<Self, CompileError> {
         let mut graphs = graphs.into_iter();
         let nothing = || CompileError::Internal { what: "a compilation without a graph".to_owned() };
         let mut graph = graphs.next().ok_or_else(nothing)?;
@@ -203,27 +215,41 @@ impl Plans {
         let general = form::form(&graph, &options.form(states, None)).map_err(CompileError::Form)?;
         drop(graph);
         let mut special = Vec::with_capacity(cases.len());
-        for (graph, case) in graphs.zip(cases) {
+        for (case, graph) in cases.into_iter().zip(&mut graphs) {
             let states = state::of_special_case(&graph, &options.states)?;
             let appends = general.states.iter().map(|state| state.append).collect();
             let plan = form::form(&graph, &options.form(states, Some(appends))).map_err(CompileError::Form)?;
             special.push(SpecialPlan { case, plan });
         }
-        Ok(Self { general: Some(general), special })
+        let mut of_bodies = Vec::with_capacity(bodies.len());
+        for (body, graph) in bodies.into_iter().zip(graphs) {
+            let plan = form::form(&graph, &options.form(Vec::new(), None)).map_err(CompileError::Form)?;
+            of_bodies.push(BodyPlan { body, plan });
+        }
+        Ok(Self { general: Some(general), special, bodies: of_bodies })
     }
 
     /// The general one first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &GraphPlan> {
-        self.general.iter().chain(self.special.iter().map(|special| &special.plan))
+        let behind = self.bodies.iter().map(|body| &body.plan);
+        self.general.iter().chain(self.special.iter().map(|special| &special.plan)).chain(behind)
     }
 
-    /// The entry `main`, and one per special case.
+    /// What the last plans are of.
+    pub(crate) fn loop_bodies(&self) -> impl Iterator<Item = Arc<HostBody>> {
+        self.bodies.iter().map(|body| Arc::clone(&body.body))
+    }
+
+    /// The entry `main`, one per special case, and one per body.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, CompileError> {
         let Some(general) = &self.general else { return Ok(Vec::new()) };
         let main = entry::entry(general)?;
         let mut entries = vec![main.clone()];
         for special in &self.special {
             entries.push(specialize::entry(entry::entry(&special.plan)?, &main, &special.case)?);
+        }
+        for (number, BodyPlan { plan, .. }) in self.bodies.iter().enumerate() {
+            entries.push(bodies::entry(plan, number)?);
         }
         Ok(entries)
     }

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bodies;
 mod code;
 mod compile;
 mod cuda;
@@ -56,7 +57,7 @@ pub use options::{BF16_TARGETS, BYTE_TARGETS, CompileOptions, DEFAULT_TARGETS, P
 pub use phase::{Phase, Progress};
 pub use ptxas::Ptxas;
 pub use records::{KernelKey, NoKernelKey, RecordedCode, Records, key_text, recorded_code, recorded_kernel};
-pub use report::{CubinReport, HostNode, KernelReport, Report, SpecialCaseReport, VariantReport};
+pub use report::{CubinReport, HostNode, KernelReport, Report, SpecialCaseReport, Steps, VariantReport};
 pub use single::{KernelOptions, SYMBOLS, SingleKernel, compile_kernel};
 pub use source::Source;
 pub use specialize::{MAX_SPECIAL_CASES, SpecialCase};

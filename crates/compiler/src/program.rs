@@ -10,8 +10,10 @@ use crate::weights::Weights;
 use infc_artifact::{Access, ArenaSlot, Arg, Give, HostSlot, Launch, MemoryPlan, Program, SizeExpr, Slot, Step};
 use infc_ir::entity::ValueId;
 use infc_ir::kernel::OperandKind;
+use infc_ir::op::HostBody;
 use infc_passes::form::{BufferPlace, GraphPlan, OperandSource, PlannedKernel, PlannedStep};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What the Program of one variant is made from.
 pub(crate) struct Parts<'a> {
@@ -21,6 +23,10 @@ pub(crate) struct Parts<'a> {
     pub(crate) weights: &'a Weights,
     /// Per distinct kernel.
     pub(crate) launches: &'a [LaunchForm],
+    /// The bodies of loops that have entries.
+    pub(crate) bodies: &'a [Arc<HostBody>],
+    /// The entry of the first of them.
+    pub(crate) first_body: usize,
 }
 
 /// Makes the Program; static models get a finished memory plan.
@@ -33,7 +39,7 @@ pub(crate) fn program(parts: &Parts<'_>) -> Result<Program, CompileError> {
     for &step in &plan.steps {
         steps.push(match step {
             PlannedStep::Kernel(n) => vec![launch(parts, n, &mut weight_slots)?],
-            PlannedStep::Host(n) => host::steps(plan, &plan.hosts[n], &mut weight_slots)?,
+            PlannedStep::Host(n) => host::steps(parts, &plan.hosts[n], &mut weight_slots)?,
             PlannedStep::Bind(n) => vec![host::bind(plan, plan.binds[n].symbols.iter().copied())?],
         });
     }

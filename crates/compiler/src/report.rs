@@ -2,6 +2,7 @@
 
 use crate::{Phase, SpecialCase};
 use infc_artifact::Crossing;
+use infc_ir::op::HostBody;
 use std::time::Duration;
 
 /// Figures of a compilation.
@@ -81,6 +82,25 @@ pub struct HostNode {
     pub reason: String,
     /// The name of its operator if that is a custom one, as the runtime wants it.
     pub custom: Option<String>,
+    /// Of a loop whose steps are kernels, of which the host only says how many there are.
+    pub steps: Option<Steps>,
+}
+
+/// How the steps of a loop are computed that the host drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// By kernels.
+    Compiled,
+    /// By kernels, or where extents are not what these take for granted, by definitions.
+    CompiledOrEvaluated,
+}
+
+impl Steps {
+    /// How those of a body are.
+    #[must_use]
+    pub fn of(body: &HostBody) -> Self {
+        if body.is_whole() { Self::Compiled } else { Self::CompiledOrEvaluated }
+    }
 }
 
 /// Figures of one target's code.

@@ -1,14 +1,17 @@
 //! Constants as they lie in the file: each arrangement once, however many kernels read it.
 
 use crate::CompileError;
+use crate::bodies;
 use infc_artifact::{ArtifactBuilder, NewWeight};
 use infc_ir::entity::{EntityId, ValueId};
+use infc_ir::op::HostBody;
 use infc_ir::scalar::Source;
-use infc_passes::form::{GraphPlan, OperandSource, PackedConstant, Packing};
+use infc_passes::form::{GraphPlan, OperandSource, PackedConstant, Packing, PlannedHost};
 use infc_tensor::DType;
 use rayon::prelude::*;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// Where each constant operand's weight is.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +35,12 @@ impl Weights {
 
 /// Packs all constants of some plans of one model and adds them to the artifact; gives the weights of each plan. What
 /// lies the same way in several plans is there once.
-pub(crate) fn add(plans: &[&GraphPlan], builder: &mut ArtifactBuilder<'static>) -> Result<Vec<Weights>, CompileError> {
-    let of_plans: Vec<Vec<&PackedConstant>> = plans.iter().map(|plan| distinct(plan)).collect();
+pub(crate) fn add(
+    plans: &[&GraphPlan],
+    bodies: &[Arc<HostBody>],
+    builder: &mut ArtifactBuilder<'static>,
+) -> Result<Vec<Weights>, CompileError> {
+    let of_plans: Vec<Vec<&PackedConstant>> = plans.iter().map(|plan| distinct(plan, bodies)).collect();
     let hashed: Vec<Vec<Identity<'_>>> = of_plans
         .iter()
         .map(|constants| constants.par_iter().map(|constant| Identity::new(constant, plans.len() > 1)).collect())
@@ -121,10 +128,17 @@ fn read_whole(plan: &GraphPlan) -> HashSet<(ValueId, Option<&Packing>)> {
 }
 
 /// The constants of a plan, each once per arrangement.
-fn distinct(plan: &GraphPlan) -> Vec<&PackedConstant> {
+fn distinct<'p>(plan: &'p GraphPlan, bodies: &[Arc<HostBody>]) -> Vec<&'p PackedConstant> {
     let mut distinct: Vec<&PackedConstant> = Vec::new();
     let mut seen: HashSet<(ValueId, Option<&Packing>)> = HashSet::new();
-    let operands = plan.kernels.iter().flat_map(|k| &k.operands).chain(plan.hosts.iter().flat_map(|h| &h.inputs));
+    let of_host = |host: &'p PlannedHost| {
+        let given = (0..host.op.inputs.len()).filter(|&input| host.op.inputs[input]);
+        given
+            .zip(&host.inputs)
+            .filter(|(input, _)| bodies::is_read(bodies, &host.op, *input))
+            .map(|(_, operand)| operand)
+    };
+    let operands = plan.kernels.iter().flat_map(|k| &k.operands).chain(plan.hosts.iter().flat_map(of_host));
     for source in operands {
         if let OperandSource::Constant(constant) = source
             && seen.insert((constant.value, constant.packing.as_ref()))

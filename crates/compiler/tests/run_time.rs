@@ -1,6 +1,7 @@
 //! Shapes that follow from the values of inputs, all the way to machine code: one artifact for all of them, and errors
 //! for values that make no sense.
 
+mod loops;
 mod net;
 mod unranked;
 

@@ -27,10 +27,11 @@ use crate::tracked::Tracked;
 use infc_ir::entity::SymbolId;
 use infc_ir::graph::TensorType;
 use infc_ir::index::Dim;
-use infc_ir::op::{HostOp, Produced};
+use infc_ir::op::{HostBody, HostOp, Produced};
 use infc_ir::symbol::Symbol;
 use infc_tensor::{Attributes, DType, DTypeClass, Subgraphs};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The greatest extent that evaluation gives where nothing limits it.
 const MAX_EXTENT: i64 = 1 << 31;
@@ -137,7 +138,7 @@ pub(crate) fn import(
     let (fresh, elements) = (typing.fresh, typing.elements);
     let reason = problem.map_or_else(|| "it is not worth a kernel".to_owned(), Problem::to_string);
     let held = (attributes, Subgraphs::default());
-    let outputs = add(call, node, held, &types, &fresh, &reason).map_err(in_node)?;
+    let outputs = add(call, node, held, None, &types, &fresh, &reason).map_err(in_node)?;
     Ok(Some(with_elements(outputs, elements)))
 }
 
@@ -180,7 +181,7 @@ pub(crate) fn import_custom(
     // The version that is declared is what the runtime knows it by.
     let declared = NodeRef { opset: custom.version, ..node.clone() };
     let held = (attributes, Subgraphs::default());
-    add(call, &declared, held, &types, &fresh, "it is a custom operator").map(Some).map_err(in_node)
+    add(call, &declared, held, None, &types, &fresh, "it is a custom operator").map(Some).map_err(in_node)
 }
 
 /// The outputs of a node that holds graphs, of these types. The values that the graphs take from around it are the last
@@ -192,6 +193,7 @@ pub(crate) fn import_holder(
     call: &mut Call<'_>,
     node: &NodeRef,
     held: (Attributes, Subgraphs),
+    body: Option<HostBody>,
     outputs: &[Element],
     reason: &str,
 ) -> Result<Vec<Tracked>> {
@@ -200,8 +202,16 @@ pub(crate) fn import_holder(
     for (n, output) in outputs.iter().enumerate() {
         types.push(types::value(&mut typing, n, output)?);
     }
+    if let Some(body) = body.as_ref().filter(|body| body.is_whole()) {
+        // Extents that no step changes are those of the first values.
+        let states = typing.call.inputs.iter().skip(HostBody::BEFORE_STATES).take(body.states()).flatten();
+        for (state, (ty, first)) in types.iter_mut().zip(states).enumerate() {
+            let axes = ty.shape.iter_mut().zip(first.shape()).enumerate();
+            axes.filter(|(axis, _)| body.keeps(state, *axis)).for_each(|(_, (extent, first))| extent.clone_from(first));
+        }
+    }
     let (fresh, elements) = (typing.fresh, typing.elements);
-    Ok(with_elements(add(call, node, held, &types, &fresh, reason)?, elements))
+    Ok(with_elements(add(call, node, held, body, &types, &fresh, reason)?, elements))
 }
 
 fn with_elements(mut outputs: Vec<Tracked>, elements: Vec<(usize, Rc<Element>)>) -> Vec<Tracked> {
@@ -229,6 +239,7 @@ fn add(
     call: &mut Call<'_>,
     node: &NodeRef,
     (attributes, graphs): (Attributes, Subgraphs),
+    body: Option<HostBody>,
     types: &[TensorType],
     fresh: &[SymbolId],
     reason: &str,
@@ -267,6 +278,7 @@ fn add(
         opset: node.opset,
         attributes,
         graphs,
+        body: body.map(Arc::new),
         inputs: call.inputs.iter().map(Option::is_some).collect(),
         produces: produces.collect(),
         outputs: wanted.clone(),

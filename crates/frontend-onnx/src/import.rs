@@ -1,5 +1,6 @@
 //! ONNX graph to infc's graph: a walk over the nodes in order, each expanded by its operator's import.
 
+mod body;
 mod branch;
 mod counted;
 mod demand;
@@ -164,7 +165,7 @@ fn attempt<'m>(
     scopes.build().strict = options.strict;
     let producers = Producers::new();
     let mut importer =
-        Importer { model, custom_ops, scopes, assumptions, demand, producers, takes_states_to_stay: false };
+        Importer { model, custom_ops, scopes, assumptions, demand, producers, takes_states_to_stay: false, depth: 0 };
     inputs::add(model, options, importer.demand, &mut importer.scopes)?;
     match lost {
         Some(lost) => importer.all_problems(graph, model.order(), lost),
@@ -213,6 +214,8 @@ struct Importer<'m, 'a> {
     /// Whether states of a `Loop` keep their extents where that cannot be proven: else they may grow or shrink, and the host
     /// evaluates the loop.
     takes_states_to_stay: bool,
+    /// How many bodies of loops, each a graph of its own, are around this one.
+    depth: usize,
 }
 
 impl<'m> Importer<'m, '_> {
@@ -416,6 +419,12 @@ impl<'m, 'a> Importer<'m, 'a> {
             let problem = Problem::DynamicValue { what: "the number of axes of an input" };
             return Err(ImportError::Node { node: Box::new(node_ref.clone()), problem });
         }
+        let may_be_held = matches!(node.op_type(), "Loop" | "Scan");
+        if may_be_held {
+            // What its graphs read is known by its names before, so that it is not brought in a second time.
+            crate::check::reads(node).into_iter().try_for_each(|name| self.scopes.value(name).map(drop))?;
+        }
+        let before = may_be_held.then(|| (self.scopes.build().state(), self.scopes.names()));
         let error = match import(self, node, node_ref, inputs.clone()) {
             Ok(outputs) => return Ok(outputs),
             Err(error) => error,
@@ -434,9 +443,11 @@ impl<'m, 'a> Importer<'m, 'a> {
             }
             _ => return Err(error),
         };
-        if !matches!(node.op_type(), "Loop" | "Scan") {
-            return Err(error);
-        }
+        let Some((state, names)) = before else { return Err(error) };
+        // What its nodes took for granted is not needed.
+        self.scopes.return_to(names);
+        self.scopes.build().return_to(state);
+        self.scopes.build().set_origin(&node_ref.name);
         if let Some(outputs) = self.held(node, node_ref, inputs.clone(), &reason).ok().flatten() {
             return Ok(outputs);
         }

@@ -230,6 +230,17 @@ impl Graph {
         }
     }
 
+    /// Whether something is assumed or required of dims, in branches, too: else the graph is for all values that its symbols
+    /// may have.
+    #[must_use]
+    pub fn takes_for_granted(&self) -> bool {
+        let within = |id: &NodeId| match &self.nodes[*id].op {
+            Op::If(branches) => branches.then.takes_for_granted() || branches.otherwise.takes_for_granted(),
+            _ => false,
+        };
+        !self.assumptions.is_empty() || !self.requires.is_empty() || self.order.iter().any(within)
+    }
+
     /// Where the value of a symbol comes from: what `sources` says, else the first axis of an input that it is, else the
     /// operation that produces it; `None` if there is none.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use crate::access::AccessMap;
 use crate::entity::{ScalarId, SymbolId};
-use crate::graph::Graph;
+use crate::graph::{Graph, Port};
 use crate::index::Dim;
 use crate::kernel::Reducer;
 use crate::scalar::{Body, Const};
@@ -155,6 +155,8 @@ pub struct HostOp {
     pub attributes: Attributes,
     /// The graphs that it holds.
     pub graphs: Subgraphs,
+    /// One step of a loop, compiled. What it means is what `graphs` say; text has no place for it.
+    pub body: Option<Arc<HostBody>>,
     /// Per input of the operator, whether it is given; then the values that its graphs take from around it.
     pub inputs: Vec<bool>,
     /// Per output of the operator, whether it is asked for.
@@ -163,6 +165,45 @@ pub struct HostOp {
     pub produces: Vec<Produced>,
     /// Why no kernel computes it, for people.
     pub reason: String,
+}
+
+/// What a loop that the host drives computes in each step, as a graph of its own that becomes kernels (ONNX `Loop`).
+///
+/// Its inputs are the number of the step (i64, no axes), whether the loop goes on (bool, no axes), the states, and what it reads
+/// from around the loop; its outputs whether the loop goes on, the states, and what each step adds to the outputs of the loop
+/// behind its states.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostBody {
+    /// The graph, over symbols of its own.
+    pub graph: Graph,
+    /// What it reads behind the states: numbers of inputs of the operator, as in [`HostOp::inputs`].
+    pub captures: Vec<u32>,
+}
+
+impl HostBody {
+    /// What stands in front of the states among the inputs.
+    pub const BEFORE_STATES: usize = 2;
+
+    /// How many states the loop has.
+    #[must_use]
+    pub fn states(&self) -> usize {
+        self.graph.inputs.len().saturating_sub(Self::BEFORE_STATES + self.captures.len())
+    }
+
+    /// Whether the graph is for all that the loop may give it, so that nobody has to evaluate the loop by its definition.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        !self.graph.takes_for_granted()
+    }
+
+    /// Whether no step changes an extent of a state; only of a body that [is whole](HostBody::is_whole) it is certain that
+    /// none does.
+    #[must_use]
+    pub fn keeps(&self, state: usize, axis: usize) -> bool {
+        let extent = |port: Option<&Port>| self.graph.port_type(port?).shape.get(axis).cloned();
+        let (before, after) = (self.graph.inputs.get(Self::BEFORE_STATES + state), self.graph.outputs.get(1 + state));
+        extent(before).is_some_and(|before| extent(after) == Some(before))
+    }
 }
 
 impl HostOp {
@@ -176,6 +217,7 @@ impl HostOp {
             opset: 9,
             attributes: Attributes::new(),
             graphs: Subgraphs::default(),
+            body: None,
             inputs: vec![true],
             outputs: vec![true],
             produces: Vec::new(),

@@ -10,7 +10,7 @@ use crate::custom::operator_name;
 use crate::error::RuntimeError;
 use crate::model::Loaded;
 use crate::shapes::Shapes;
-use infc_artifact::{Entry, Host, Program, Slot, Step, VariantBody};
+use infc_artifact::{Entry, Host, HostArg, Program, Slot, Step, VariantBody};
 use infc_tensor::{AlignedBytes, DType, Tensor};
 use std::ops::Range;
 
@@ -124,21 +124,7 @@ impl HostValues {
     ) -> Result<(), RuntimeError> {
         let mut inputs: Vec<Option<Tensor>> = Vec::with_capacity(step.inputs.len());
         for (arg, number) in step.inputs.iter().zip(numbers) {
-            let shape = shapes.get(number);
-            inputs.push(match arg {
-                None => None,
-                Some(arg) => Some(match self.tensor(arg.slot as usize) {
-                    Some(tensor) => tensor.clone(),
-                    None => {
-                        self.check_made(std::iter::once(arg.slot as usize))?;
-                        let span = slots[arg.slot as usize];
-                        // Checked to lie within the slot when the sizes were bound.
-                        let len = crate::view::dense_size(arg.dtype, shape).unwrap_or(0).min(span.len_bytes());
-                        let bytes = AlignedBytes::from_slice(&span.bytes()[..len]);
-                        Tensor::from_bytes(arg.dtype, shape.to_vec(), bytes)?
-                    }
-                }),
-            });
+            inputs.push(arg.as_ref().map(|arg| self.operand(arg, shapes.get(number), slots)).transpose()?);
         }
         let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
         let failed = |reason: String| RuntimeError::HostStep {
@@ -150,12 +136,29 @@ impl HostValues {
         if outputs.len() < step.outputs.len() {
             return Err(failed(format!("it has {} outputs of {}", outputs.len(), step.outputs.len())));
         }
+        self.put(step, outputs);
+        Ok(())
+    }
+
+    /// What is in the slot of an operand, of this shape.
+    pub(crate) fn operand(&self, arg: &HostArg, shape: &[usize], slots: &[Span]) -> Result<Tensor, RuntimeError> {
+        if let Some(tensor) = self.tensor(arg.slot as usize) {
+            return Ok(tensor.clone());
+        }
+        self.check_made(std::iter::once(arg.slot as usize))?;
+        let span = slots[arg.slot as usize];
+        // Checked to lie within the slot when the sizes were bound.
+        let len = crate::view::dense_size(arg.dtype, shape).unwrap_or(0).min(span.len_bytes());
+        Ok(Tensor::from_bytes(arg.dtype, shape.to_vec(), AlignedBytes::from_slice(&span.bytes()[..len]))?)
+    }
+
+    /// Takes in the outputs of an operator.
+    pub(crate) fn put(&mut self, step: &Host, outputs: Vec<Tensor>) {
         for (output, slot) in outputs.into_iter().zip(&step.outputs) {
             if let Some(value) = slot.and_then(|slot| self.values.get_mut(slot as usize)) {
                 *value = HostValue::Made(output);
             }
         }
-        Ok(())
     }
 }
 
@@ -205,7 +208,12 @@ pub(crate) fn check(body: &VariantBody, custom_ops: &[String]) -> Result<(), Run
     let steps = body.programs.iter().flat_map(|program| program.steps.iter().map(move |step| (program, step)));
     for (program, step) in steps {
         let Step::Host(host) = step else { continue };
-        if !tells_sizes(program, host) && !library::knows(host) && !custom_ops.contains(&operator_name(host)) {
+        let is_compiled = host.body.as_ref().is_some_and(|body| !body.may_fail);
+        if !is_compiled
+            && !tells_sizes(program, host)
+            && !library::knows(host)
+            && !custom_ops.contains(&operator_name(host))
+        {
             let domain = if host.domain.is_empty() { "ai.onnx" } else { &host.domain };
             let name = format!("{domain}.{} (opset {})", host.op_type, host.opset);
             if !missing.contains(&name) {

@@ -1,6 +1,7 @@
 //! A session: the memory a model runs in, and the runs themselves.
 
 mod gpu;
+mod loops;
 mod observed;
 mod ports;
 mod slices;
@@ -8,6 +9,7 @@ mod steps;
 
 pub(crate) use self::gpu::DeviceSlots;
 use self::gpu::OnGpu;
+pub(crate) use self::loops::Loops;
 use self::observed::Observed;
 pub use self::ports::{RunInput, RunOutput};
 use crate::arena::{Arena, Span};

@@ -14,7 +14,8 @@ use crate::stats::millis;
 use crate::tables;
 use crate::target_list::TargetList;
 use infc::{
-    Compilation, CompileOptions, KernelReport, Phase, Precision, Report, Source, SpecialCaseReport, VariantReport,
+    Compilation, CompileOptions, KernelReport, Phase, Precision, Report, Source, SpecialCaseReport, Steps,
+    VariantReport,
 };
 use infc_artifact::{Crossing, Side as CrossingSide, features};
 use infc_codegen_cpu::Target;
@@ -236,9 +237,19 @@ pub(crate) fn run(arguments: CompileArgs, console: &Console) -> Result<Exit, Fai
     let written = write(&compilation, &job.output, console)?;
     let took = begun.elapsed();
     for host in &compilation.report.on_host {
-        match &host.custom {
-            Some(name) => console.note(format!("  custom  {name} `{}`", host.node)),
-            None => console.note(format!("  on the host  {} `{}`: {}", host.op_type, host.node, host.reason)),
+        let (op_type, node, reason) = (&host.op_type, &host.node, &host.reason);
+        match (&host.custom, host.steps) {
+            (Some(name), _) => console.note(format!("  custom  {name} `{node}`")),
+            (None, Some(Steps::Compiled)) => {
+                console.note(format!("  loop  `{node}`: its steps are kernels, the host counts them: {reason}"));
+            }
+            (None, Some(Steps::CompiledOrEvaluated)) => {
+                let evaluated = "where extents are not what they take for granted, the host evaluates it";
+                console.note(format!(
+                    "  loop  `{node}`: its steps are kernels, the host counts them, and {evaluated}: {reason}"
+                ));
+            }
+            (None, None) => console.note(format!("  on the host  {op_type} `{node}`: {reason}")),
         }
     }
     for (input, rank) in &compilation.report.taken_ranks {
@@ -385,6 +396,8 @@ struct HostNodeSummary<'a> {
     node: &'a str,
     op_type: &'a str,
     reason: &'a str,
+    /// How the steps of a loop are computed that the host drives.
+    steps: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -465,7 +478,15 @@ impl<'a> Summary<'a> {
             host_nodes: report
                 .on_host
                 .iter()
-                .map(|host| HostNodeSummary { node: &host.node, op_type: &host.op_type, reason: &host.reason })
+                .map(|host| HostNodeSummary {
+                    node: &host.node,
+                    op_type: &host.op_type,
+                    reason: &host.reason,
+                    steps: host.steps.map(|steps| match steps {
+                        Steps::Compiled => "kernels",
+                        Steps::CompiledOrEvaluated => "kernels or evaluated",
+                    }),
+                })
                 .collect(),
             weight_bytes: report.weight_bytes,
             original_weight_bytes: report.original_weight_bytes,

@@ -1,25 +1,41 @@
 //! The steps of a host operation: its evaluation, and the symbols that are known after it.
 
-use super::{WeightSlots, buffer_of};
+use super::{Parts, WeightSlots, buffer_of};
 use crate::CompileError;
+use crate::bodies;
 use crate::size::size;
-use infc_artifact::{Bind, BindFrom, BindSymbol, Host, HostArg, Step};
+use infc_artifact::{Bind, BindFrom, BindSymbol, Host, HostArg, LoopBody, Step};
 use infc_ir::entity::{EntityId, SymbolId, ValueId};
 use infc_ir::graph::TensorType;
 use infc_passes::form::{GraphPlan, OperandSource, PlannedHost};
+use infc_tensor::Subgraphs;
 
 /// One step, or two if it tells symbols their values.
 pub(super) fn steps(
-    plan: &GraphPlan,
+    parts: &Parts<'_>,
     planned: &PlannedHost,
     weights: &mut WeightSlots<'_>,
 ) -> Result<Vec<Step>, CompileError> {
-    let op = &planned.op;
+    let (plan, op) = (parts.plan, &planned.op);
+    let body = bodies::body_of(parts.bodies, op).zip(op.body.as_ref());
+    let body = body.map(|(body, of)| LoopBody {
+        entry: (parts.first_body + body) as u32,
+        captures: of.captures.clone(),
+        states: of.states() as u32,
+        may_fail: !of.is_whole(),
+    });
+    let graphs =
+        if body.as_ref().is_some_and(|body| !body.may_fail) { Subgraphs::default() } else { op.graphs.clone() };
     let mut operands = planned.inputs.iter();
     let mut inputs = Vec::with_capacity(op.inputs.len());
-    for &is_given in &op.inputs {
+    for (input, &is_given) in op.inputs.iter().enumerate() {
         let operand = if is_given { operands.next() } else { None };
-        inputs.push(operand.map(|operand| argument(plan, operand, weights)).transpose()?);
+        inputs.push(
+            operand
+                .filter(|_| bodies::is_read(parts.bodies, op, input))
+                .map(|operand| argument(plan, operand, weights))
+                .transpose()?,
+        );
     }
     let mut made = planned.outputs.iter();
     let mut outputs = Vec::with_capacity(op.outputs.len());
@@ -32,7 +48,8 @@ pub(super) fn steps(
         domain: op.domain.clone(),
         opset: op.opset,
         attributes: op.attributes.clone(),
-        graphs: op.graphs.clone(),
+        graphs,
+        body,
         inputs,
         outputs,
         origins: planned.origins.clone(),

@@ -69,6 +69,7 @@ impl Builder {
             opset: 13,
             attributes: Attributes::from_iter([("value", constant.tensor.clone())]),
             graphs: Subgraphs::default(),
+            body: None,
             inputs: Vec::new(),
             outputs: vec![true],
             produces: Vec::new(),

@@ -44,6 +44,7 @@ fn operation(op_type: &str, opset: i64, inputs: usize) -> HostOp {
         opset,
         attributes: Attributes::new(),
         graphs: Subgraphs::default(),
+        body: None,
         inputs: vec![true; inputs],
         outputs: vec![true],
         produces: Vec::new(),

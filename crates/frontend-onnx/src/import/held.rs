@@ -4,6 +4,7 @@
 mod results;
 
 use super::Importer;
+use super::body::{self, Around};
 use super::unranked::names_of;
 use crate::call::Call;
 use crate::check;
@@ -13,6 +14,7 @@ use crate::host::unranked::Outcome;
 use crate::proto::NodeProto;
 use crate::subgraphs::node_graphs;
 use crate::tracked::Tracked;
+use infc_ir::op::HostBody;
 use infc_tensor::{DType, DTypeClass};
 use results::{output_types, tell_results};
 use std::cell::Cell;
@@ -52,9 +54,6 @@ impl<'m> Importer<'m, '_> {
         }
         let Some((attributes, mut held)) = node_graphs(self.model, node)? else { return Ok(None) };
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
-        let results = self.results_of_body(node, node_ref, &inputs);
-        tell_results(&mut held, &results);
-        let Some(types) = output_types(node, &inputs, results).map_err(in_node)? else { return Ok(None) };
         // The names are those of the model, which outlives the scopes.
         let mut captured: Vec<(&str, Tracked)> = Vec::new();
         for name in check::reads(node) {
@@ -63,6 +62,15 @@ impl<'m> Importer<'m, '_> {
                 captured.push((name, self.scopes.value(name)?.ok_or_else(|| super::dangling(name))?));
             }
         }
+        let in_order = |name: &String| captured.iter().find(|(known, _)| known == name).cloned();
+        let in_order: Option<Vec<(&str, Tracked)>> = held.captures.iter().map(in_order).collect();
+        let compiled = in_order.and_then(|captured| self.compiled_steps(node, &inputs, &captured));
+        let results = match compiled.as_ref().filter(|body| body.is_whole()) {
+            Some(body) => body::results(body),
+            None => self.results_of_body(node, node_ref, &inputs),
+        };
+        tell_results(&mut held, &results);
+        let Some(types) = output_types(node, &inputs, results).map_err(in_node)? else { return Ok(None) };
         let is_unranked =
             inputs.iter().flatten().chain(captured.iter().map(|(_, value)| value)).any(Tracked::is_unranked);
         if is_unranked || types.iter().any(|of| of.shape.is_none()) {
@@ -81,7 +89,20 @@ impl<'m> Importer<'m, '_> {
         inputs.extend(held.captures.iter().map(find));
         let build = self.scopes.build();
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
-        let outputs = host::import_holder(&mut call, node_ref, (attributes, held), &types, reason);
+        let outputs = host::import_holder(&mut call, node_ref, (attributes, held), compiled, &types, reason);
         outputs.map(Some).map_err(in_node)
+    }
+
+    /// The graph of one step of a `Loop` with these inputs; `captured` is what it reads from around it, by name.
+    fn compiled_steps(
+        &mut self,
+        node: &'m NodeProto,
+        inputs: &[Option<Tracked>],
+        captured: &[(&'m str, Tracked)],
+    ) -> Option<HostBody> {
+        let body = node.attribute.iter().find(|a| a.name() == "body").and_then(|a| a.g.as_ref());
+        let body = body.filter(|_| node.op_type() == "Loop")?;
+        let states = inputs.get(2..).unwrap_or_default().iter().map(Option::as_ref).collect::<Option<_>>()?;
+        self.compiled_body(body, &Around { states, captured, first_captured: inputs.len() })
     }
 }

@@ -25,6 +25,9 @@ struct Scope<'m> {
     restated: usize,
 }
 
+/// What the names of each scope stood for, and how many replacements of dims that knew of.
+pub(super) struct Names<'m>(Vec<(HashMap<&'m str, Tracked>, HashMap<&'m str, Tracked>, usize)>);
+
 /// A graph of its own, and what it reads from the one around it.
 struct Built {
     build: Builder,
@@ -110,6 +113,18 @@ impl<'m> Scopes<'m> {
                 let values = scope.values.values_mut().chain(scope.given.values_mut());
                 values.for_each(|tracked| *tracked = tracked.restated(&|dim| facts.apply(dim)));
             }
+        }
+    }
+
+    /// What all names stand for, to be given back.
+    pub(super) fn names(&self) -> Names<'m> {
+        Names(self.scopes.iter().map(|scope| (scope.values.clone(), scope.given.clone(), scope.restated)).collect())
+    }
+
+    /// Lets all names stand for what they stood for: what was taken for granted since is taken back.
+    pub(super) fn return_to(&mut self, names: Names<'m>) {
+        for (scope, (values, given, restated)) in self.scopes.iter_mut().zip(names.0) {
+            (scope.values, scope.given, scope.restated) = (values, given, restated);
         }
     }
 

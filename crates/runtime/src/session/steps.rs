@@ -22,7 +22,9 @@ struct Run<'r, 'd, 'v> {
     options: &'r RunOptions<'r>,
     /// What launches are done by, if not by the processor.
     gpu: Option<&'r GpuCode>,
-    entered: Option<&'r Entered<'r>>,
+    entered: Option<Entered<'r>>,
+    /// Enters the pool again, which loops leave to their own sessions.
+    enter: &'r dyn Fn() -> Option<Entered<'r>>,
     destination: &'r mut Destination<'d, 'v>,
 }
 
@@ -44,9 +46,9 @@ impl Session {
         // What later segments have to do, their last bindings tell.
         let is_wide = self.form().bindings.iter().any(|kept| kept.first().is_some_and(|binding| binding.is_wide));
         let (pool, task) = (self.pool.clone(), Arc::clone(&self.task));
-        let entered = if is_wide && gpu.is_none() { pool.enter(&task, lanes) } else { None };
+        let enter = || if is_wide && gpu.is_none() { pool.enter(&task, lanes) } else { None };
         let steps = self.program().steps.len();
-        self.run_range(0..steps, &mut Run { options, gpu, entered: entered.as_ref(), destination })?;
+        self.run_range(0..steps, &mut Run { options, gpu, entered: enter(), enter: &enter, destination })?;
         gpu.map_or(Ok(()), |code| self.end_on_gpu(code))?;
         self.all_are_over()
     }
@@ -83,7 +85,7 @@ impl Session {
                     }
                     let scratch = self.scratch.span();
                     let binding = self.form().binding(segment);
-                    self.launch(binding, launch, run.entered, scratch);
+                    self.launch(binding, launch, run.entered.as_ref(), scratch);
                 }
                 BoundStep::Copy { src, dst, len_bytes } => {
                     form.host.check_made(std::iter::once(*src))?;
@@ -113,11 +115,11 @@ impl Session {
                 }
                 BoundStep::Bind => self.bind_step(index, run.destination)?,
                 BoundStep::Give { slot, output } => self.give(*slot, *output, run.destination)?,
-                BoundStep::Host { inputs } => self.host_step(index, segment, inputs.clone(), run.options)?,
+                BoundStep::Host { inputs } => self.host_step((index, segment), inputs.clone(), run)?,
             }
             self.has_written(index);
             if let Some(started) = started {
-                let lanes = run.entered.map_or(1, Entered::lanes);
+                let lanes = run.entered.as_ref().map_or(1, Entered::lanes);
                 self.is_over((index, &step), started, lanes, run.gpu)?;
             }
         }
@@ -202,17 +204,40 @@ impl Session {
     /// Evaluates an operator. One that holds graphs, such as a loop, ends between two of their nodes if the run is to end.
     fn host_step(
         &mut self,
-        index: usize,
-        segment: usize,
+        (index, segment): (usize, usize),
         inputs: Range<usize>,
-        options: &RunOptions<'_>,
+        run: &mut Run<'_, '_, '_>,
     ) -> Result<(), RuntimeError> {
+        let options = run.options;
         let steps = self.program().steps.len();
-        let Form { entry, segments, bindings, host, .. } = self.forms.current_mut();
+        let max_threads = self.max_threads;
+        let Form { entry, segments, bindings, host, loops, .. } = self.forms.current_mut();
         let Step::Host(step) = &self.model.body.programs[*entry].steps[index] else { return Ok(()) };
         let interruption = || check_interruption(options, index + 1, steps);
         let goes_on = || interruption().is_ok();
-        let evaluated = host.evaluate(&self.model, step, (&bindings[segment][0].shapes, inputs), &self.slots, &goes_on);
+        let shapes = (&bindings[segment][0].shapes, inputs);
+        let compiled = match &step.body {
+            Some(body) => {
+                let operand = |n: usize| {
+                    let arg = step.inputs.get(n)?.as_ref()?;
+                    Some(host.operand(arg, shapes.0.get(shapes.1.start + n), &self.slots))
+                };
+                let had_entered = run.entered.take().is_some();
+                let session = loops.session(index, &self.model, body, max_threads);
+                let made =
+                    session.and_then(|session| super::loops::run(session, body, &operand, (options, &interruption)));
+                run.entered = if had_entered { (run.enter)() } else { None };
+                made
+            }
+            None => Ok(None),
+        };
+        let evaluated = compiled.and_then(|made| match made {
+            Some(outputs) => {
+                host.put(step, outputs);
+                Ok(())
+            }
+            None => host.evaluate(&self.model, step, shapes.clone(), &self.slots, &goes_on),
+        });
         evaluated.or_else(|error| interruption().and(Err(error)))?;
         for &slot in step.outputs.iter().flatten() {
             let begins = segments.of_slot[slot as usize];
@@ -252,7 +277,7 @@ impl Session {
             };
             check_interruption(run.options, index, len)?;
             form.host.check_made(binding.args[launch.args.clone()].iter().map(|arg| arg.slot))?;
-            self.launch(binding, launch, run.entered, scratch);
+            self.launch(binding, launch, run.entered.as_ref(), scratch);
         }
         Ok(steps.end)
     }

@@ -171,6 +171,7 @@ impl Labels {
             opset: 13,
             attributes: Attributes::new(),
             graphs: Subgraphs::default(),
+            body: None,
             inputs: vec![true, true],
             outputs: vec![true],
             produces: Vec::new(),

@@ -107,7 +107,7 @@ impl Parser<'_> {
         let attributes = self.attributes(resolve)?;
         let graphs = if self.eat_word("with") { self.subgraphs(resolve)? } else { Subgraphs::default() };
         let reason = self.name("a reason")?;
-        Ok(HostOp { op_type, domain, opset, attributes, graphs, inputs, outputs, produces, reason })
+        Ok(HostOp { op_type, domain, opset, attributes, graphs, body: None, inputs, outputs, produces, reason })
     }
 
     /// What [`attributes`] prints.

@@ -1,0 +1,250 @@
+//! Loops that only data ends, through the whole line: the host counts their steps, kernels compute them.
+
+use super::net::{Attr, Net, port, session};
+use infc::{Compilation, CompileOptions, Steps};
+use infc_artifact::{Artifact, Host, Step};
+use infc_frontend_onnx::proto::{GraphProto, ValueInfoProto};
+use infc_runtime::{LoadOptions, Model, Pool, Session, SessionOptions};
+use infc_tensor::{DType, Tensor};
+
+fn floats(shape: &[usize]) -> Tensor {
+    let elements: Vec<f32> = (0..shape.iter().product::<usize>()).map(|n| (n % 13) as f32 * 0.25 - 1.0).collect();
+    Tensor::from_elements(shape, &elements).expect("a tensor")
+}
+
+fn run(session: &mut Session, inputs: &[&Tensor]) -> Vec<Tensor> {
+    session.run_owned(inputs).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn compiled(net: Net) -> Compilation {
+    net.compile(&CompileOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn steps(compilation: &Compilation) -> Vec<Option<Steps>> {
+    compilation.report.on_host.iter().map(|host| host.steps).collect()
+}
+
+/// A value of a graph within, of which only the type and the number of axes are said.
+fn value(name: &str, dtype: DType, rank: Option<usize>) -> ValueInfoProto {
+    use infc_frontend_onnx::proto::tensor_shape_proto::dimension::Value;
+    match rank {
+        Some(rank) => port(name, dtype, (0..rank).map(|axis| Value::DimParam(format!("{name}{axis}"))).collect()),
+        None => ValueInfoProto { name: Some(name.to_owned()), ..ValueInfoProto::default() },
+    }
+}
+
+/// The graph of a loop with one state, of which `net` computes `next` and `more` behind the step's number `step` and `state`.
+fn body(net: Net, rank: usize, outputs: &[&str]) -> GraphProto {
+    let net = outputs.iter().fold(net.output("more").output("next"), |net, output| net.output(output));
+    let mut graph = net.graph();
+    let scalars = [value("step", DType::I64, Some(0)), value("on", DType::Bool, Some(0))];
+    graph.input = scalars.into_iter().chain([value("state", DType::F32, Some(rank))]).collect();
+    graph
+}
+
+/// `x` through a loop of steps up to the one of this number, `last`.
+fn looped(x: &[&str], graph: &GraphProto, outputs: &[&str]) -> Net {
+    let net = Net::new(18).input("x", DType::F32, x).input("last", DType::I64, &[]);
+    let net =
+        net.constant("true", &bool_of(true)).node("Loop", &["", "true", "x"], outputs, &[("body", Attr::Graph(graph))]);
+    outputs.iter().fold(net, |net, output| net.output(output))
+}
+
+fn bool_of(value: bool) -> Tensor {
+    let bytes = infc_tensor::AlignedBytes::from_slice(&[u8::from(value)]);
+    Tensor::from_bytes(DType::Bool, Vec::new(), bytes).expect("a bool")
+}
+
+/// `state · w`, as long as the step comes before the last.
+fn product() -> GraphProto {
+    let net = Net::new(18).node("MatMul", &["state", "w"], &["m"], &[]).node("Tanh", &["m"], &["next"], &[]).node(
+        "Less",
+        &["step", "last"],
+        &["more"],
+        &[],
+    );
+    body(net, 2, &[])
+}
+
+fn expected(x: &Tensor, w: &Tensor, steps: usize) -> Vec<f64> {
+    let (rows, n) = (x.shape()[0], w.shape()[0]);
+    let w = w.elements::<f32>().expect("floats");
+    let mut state: Vec<f64> = x.elements::<f32>().expect("floats").iter().map(|&x| f64::from(x)).collect();
+    for _ in 0..steps {
+        let at = |row: usize, column: usize| {
+            (0..n).map(|k| state[row * n + k] * f64::from(w[k * n + column])).sum::<f64>().tanh()
+        };
+        state = (0..rows * n).map(|at_| at(at_ / n, at_ % n)).collect();
+    }
+    state
+}
+
+fn assert_near(found: &Tensor, expected: &[f64]) {
+    let found = found.elements::<f32>().expect("floats");
+    assert_eq!(found.len(), expected.len());
+    for (n, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((f64::from(*found) - expected).abs() < 1e-4, "element {n}: {found}, not {expected}");
+    }
+}
+
+/// A constant from around the loop is a weight of the step's kernels, in the file once; no definition is needed to run it.
+#[test]
+fn steps_are_kernels() {
+    let w = floats(&[48, 48]);
+    let net = || looped(&["N", "48"], &product(), &["y"]).constant("w", &w);
+    let compilation = compiled(net());
+    assert_eq!(steps(&compilation), [Some(Steps::Compiled)]);
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let artifact = Artifact::read(&bytes).expect("one that is read");
+    assert_eq!(artifact.manifest().entries.len(), 2);
+    assert_eq!(artifact.manifest().entries[0].outputs[0].type_text(&["N"]), "f32[N, 48]");
+    // Beside it there is whether the loop begins.
+    let weights = &artifact.manifest().weights;
+    assert_eq!(weights.iter().filter(|weight| weight.name.starts_with('w')).count(), 1, "{weights:?}");
+    for variant in 0..artifact.manifest().variants.len() {
+        let body = artifact.variant(variant).expect("a variant");
+        let hosts: Vec<&Host> = body.programs.iter().flat_map(|p| &p.steps).filter_map(host).collect();
+        assert!(hosts.len() == 1 && hosts[0].graphs.is_empty() && hosts[0].body.is_some());
+    }
+    let denied = CompileOptions { deny_fallback: true, ..CompileOptions::default() };
+    net().compile(&denied).expect("kernels compute its steps");
+    for target in ["x86-64-v2", "x86-64-v3", "x86-64-v4"] {
+        let options = LoadOptions { target: Some(target.to_owned()), ..LoadOptions::default() };
+        let Ok(model) = Model::from_vec_with(bytes.clone(), &options) else { continue };
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        for rows in [0, 1, 3] {
+            let x = floats(&[rows, 48]);
+            for last in [0i64, 1, 6] {
+                let y = run(&mut session, &[&x, &Tensor::scalar(last)]).remove(0);
+                assert_eq!(y.shape(), [rows, 48]);
+                assert_near(&y, &expected(&x, &w, last as usize + 1));
+            }
+        }
+    }
+}
+
+fn host(step: &Step) -> Option<&Host> {
+    if let Step::Host(host) = step { Some(host) } else { None }
+}
+
+#[test]
+fn threads_make_no_difference() {
+    let w = floats(&[256, 256]);
+    let compilation = compiled(looped(&["N", "256"], &product(), &["y"]).constant("w", &w));
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let of = |threads: usize| {
+        let pool = Pool::builder().threads(threads).build();
+        let options = LoadOptions { pool: Some(pool), ..LoadOptions::default() };
+        let model = Model::from_vec_with(bytes.clone(), &options).expect("a model");
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        run(&mut session, &[&floats(&[64, 256]), &Tensor::scalar(3i64)]).remove(0)
+    };
+    assert_eq!(of(1), of(2));
+}
+
+/// A state that grows by the mean of its rows, and what each step adds to another output.
+#[test]
+fn states_may_grow() {
+    let net = Net::new(18)
+        .constant("rows", &Tensor::from_elements(&[1], &[0i64]).expect("one"))
+        .node("ReduceSum", &["state", "rows"], &["sum"], &[])
+        .node("Concat", &["state", "sum"], &["next"], &[("axis", Attr::Int(0))])
+        .node("Less", &["step", "last"], &["more"], &[]);
+    let graph = body(net, 2, &["sum"]);
+    let compilation = compiled(looped(&["N", "2"], &graph, &["y", "sums"]));
+    assert_eq!(steps(&compilation), [Some(Steps::Compiled)]);
+    let mut session = session(&compilation);
+    let x = Tensor::from_elements(&[1, 2], &[1.0f32, -3.0]).expect("two");
+    for last in [3i64, 0, 1] {
+        let made = run(&mut session, &[&x, &Tensor::scalar(last)]);
+        let rows: Vec<f32> = (0..=last + 1).map(|row| if row == 0 { 1.0 } else { (1 << (row - 1)) as f32 }).collect();
+        let y: Vec<f32> = rows.iter().flat_map(|&of| [of, -3.0 * of]).collect();
+        assert_eq!(made[0], Tensor::from_elements(&[rows.len(), 2], &y).expect("as many"));
+        assert_eq!(made[1], Tensor::from_elements(&[rows.len() - 1, 1, 2], &y[2..]).expect("as many"));
+    }
+}
+
+/// Without a step states stay what they are, and nothing is added.
+#[test]
+fn no_step_gives_what_there_was() {
+    let net =
+        Net::new(18).node("Add", &["state", "state"], &["next"], &[]).node("Less", &["step", "last"], &["more"], &[]);
+    let graph = body(net, 2, &["next"]);
+    let net = Net::new(18)
+        .input("x", DType::F32, &["N", "3"])
+        .input("last", DType::I64, &[])
+        .input("most", DType::I64, &[])
+        .input("go", DType::Bool, &[])
+        .node("Loop", &["most", "go", "x"], &["y", "all"], &[("body", Attr::Graph(&graph))])
+        .output("y")
+        .output("all");
+    let compilation = compiled(net);
+    let mut session = session(&compilation);
+    let x = floats(&[2, 3]);
+    let mut count = |most: i64, go: bool| {
+        let made = run(&mut session, &[&x, &Tensor::scalar(100i64), &Tensor::scalar(most), &bool_of(go)]);
+        let times = made[1].shape()[0];
+        let of: Vec<f32> = x.elements::<f32>().expect("floats").iter().map(|x| x * (1u32 << times) as f32).collect();
+        assert_eq!(made[0], Tensor::from_elements(&[2, 3], &of).expect("as many"));
+        assert_eq!(made[1].shape()[1..], [2, 3]);
+        times
+    };
+    assert_eq!([count(5, true), count(0, true), count(5, false), count(-1, true), count(1, true)], [5, 0, 0, 0, 1]);
+}
+
+/// That a state's extent is that of what it meets does not hold where either is 1: then the loop is evaluated.
+#[test]
+fn what_steps_take_for_granted_may_not_hold() {
+    let net = Net::new(18).node("Add", &["state", "z"], &["next"], &[]).node("Less", &["step", "last"], &["more"], &[]);
+    let graph = body(net, 1, &[]);
+    let compilation = compiled(looped(&["N"], &graph, &["y"]).input("z", DType::F32, &["M"]));
+    assert_eq!(steps(&compilation), [Some(Steps::CompiledOrEvaluated)]);
+    let mut session = session(&compilation);
+    for (n, m) in [(3, 3), (1, 4), (4, 1), (1, 1)] {
+        let y = run(&mut session, &[&floats(&[n]), &Tensor::scalar(1i64), &floats(&[m])]).remove(0);
+        let at = |tensor: &[usize], i: usize| floats(tensor).elements::<f32>().expect("floats")[i.min(tensor[0] - 1)];
+        let sums: Vec<f32> = (0..n.max(m)).map(|i| at(&[n], i) + at(&[m], i) + at(&[m], i)).collect();
+        assert_eq!(y, Tensor::from_elements(&[n.max(m)], &sums).expect("as many"), "{n} and {m}");
+    }
+}
+
+/// What a failed attempt to expand a loop takes for granted of dims, the loop on the host does not.
+#[test]
+fn a_loop_in_a_loop_and_in_a_branch() {
+    let less = |name: &str, limit: &str, more: &str| Net::new(18).node("Less", &[name, limit], &[more], &[]);
+    let mut inner = less("inner", "step", "again").node("Sin", &["u"], &["v"], &[]).output("again").output("v").graph();
+    inner.input =
+        vec![value("inner", DType::I64, Some(0)), value("goes", DType::Bool, Some(0)), value("u", DType::F32, None)];
+    let net = less("step", "last", "more").constant("yes", &bool_of(true)).node(
+        "Loop",
+        &["", "yes", "state"],
+        &["next"],
+        &[("body", Attr::Graph(&inner))],
+    );
+    let outer = body(net, 1, &[]);
+    let taken = Net::new(18)
+        .constant("true", &bool_of(true))
+        .node("Loop", &["", "true", "x"], &["t"], &[("body", Attr::Graph(&outer))])
+        .output("t")
+        .graph();
+    let other = Net::new(18).node("Neg", &["x"], &["e"], &[]).output("e").graph();
+    let net = Net::new(18)
+        .input("x", DType::F32, &["N"])
+        .input("last", DType::I64, &[])
+        .input("which", DType::Bool, &[])
+        .node("If", &["which"], &["y"], &[("then_branch", Attr::Graph(&taken)), ("else_branch", Attr::Graph(&other))])
+        .output("y");
+    let compilation = compiled(net);
+    assert_eq!(steps(&compilation), [Some(Steps::Compiled); 2]);
+    let mut session = session(&compilation);
+    let x = floats(&[5]);
+    for last in [0i64, 2] {
+        // Step i of the outer loop takes the sine i + 1 times.
+        let times: i64 = (0..=last).map(|step| step + 1).sum();
+        let sine = |x: &f32| (0..times).fold(f64::from(*x), |x, _| x.sin());
+        let sines: Vec<f64> = x.elements::<f32>().expect("floats").iter().map(sine).collect();
+        assert_near(&run(&mut session, &[&x, &Tensor::scalar(last), &bool_of(true)])[0], &sines);
+        let negated: Vec<f64> = x.elements::<f32>().expect("floats").iter().map(|&x| f64::from(-x)).collect();
+        assert_near(&run(&mut session, &[&x, &Tensor::scalar(last), &bool_of(false)])[0], &negated);
+    }
+}

@@ -1,0 +1,210 @@
+//! What a loop that the host drives computes in each step, as a graph that is compiled like a model of its own.
+//!
+//! What a step reads is of the types that all steps give it: extents that do not change are as they are known around the loop,
+//! and those that steps may change are symbols. Which ones change shows when the graph is there, so it is imported anew until no
+//! step gives a state another extent than it says it takes. Constants from around the loop are constants of the graph.
+
+use super::branch::Assumptions;
+use super::demand::{Demand, Producers};
+use super::held::is_value;
+use super::scope::Scopes;
+use super::{Importer, dangling};
+use crate::build::Builder;
+use crate::element::Element;
+use crate::error::ImportError;
+use crate::proto::GraphProto;
+use crate::tracked::Tracked;
+use infc_ir::entity::SymbolId;
+use infc_ir::graph::{Graph, Port, TensorType};
+use infc_ir::index::Dim;
+use infc_ir::op::HostBody;
+use infc_ir::symbol::Symbol;
+use infc_tensor::DType;
+use std::collections::BTreeSet;
+
+/// Bodies of loops within bodies of loops, up to so many levels: each level may be imported several times for one import of
+/// the one around it.
+const MAX_DEPTH: usize = 3;
+
+/// What a loop starts with, and what its steps read from around it.
+pub(super) struct Around<'m, 'v> {
+    /// The states, before the first step.
+    pub(super) states: Vec<&'v Tracked>,
+    /// By name.
+    pub(super) captured: &'v [(&'m str, Tracked)],
+    /// The number of the first captured value among the inputs of the operator.
+    pub(super) first_captured: usize,
+}
+
+/// Axes of states whose extents steps change.
+type Changing = BTreeSet<(usize, usize)>;
+
+impl<'m> Importer<'m, '_> {
+    /// The graph of one step of a `Loop` (ONNX, opset 1 and later); `None` if it cannot be compiled: it is not all numbers, its
+    /// states change in type, or something in it is not supported.
+    pub(super) fn compiled_body(&mut self, body: &'m GraphProto, around: &Around<'m, '_>) -> Option<HostBody> {
+        let is_plain = |value: &Tracked| !value.is_unranked() && !is_value(value.dtype()) && value.dtype().has_bytes();
+        let all = around.states.iter().copied().chain(around.captured.iter().map(|(_, value)| value));
+        let is_whole = body.input.len() == HostBody::BEFORE_STATES + around.states.len();
+        if self.scopes.build().is_trial || self.depth >= MAX_DEPTH || !is_whole || !all.into_iter().all(is_plain) {
+            return None;
+        }
+        let captured = around.captured.iter().enumerate().filter(|(_, (_, value))| value.constant().is_none());
+        let captures: Vec<u32> = captured.map(|(n, _)| (around.first_captured + n) as u32).collect();
+        let mut changing = Changing::new();
+        loop {
+            let graph = self.body_where(body, around, &changing).ok()?;
+            let body = HostBody { graph, captures: captures.clone() };
+            let known = changing.len();
+            changing.extend(changed_by(&body, around.states.len())?);
+            if changing.len() == known {
+                return Some(body);
+            }
+        }
+    }
+
+    /// The graph, if steps change these extents alone.
+    fn body_where(
+        &mut self,
+        body: &'m GraphProto,
+        around: &Around<'m, '_>,
+        changing: &Changing,
+    ) -> Result<Graph, ImportError> {
+        let mut demand = Demand::default();
+        loop {
+            match self.body_attempt(body, around, changing, &mut demand) {
+                Err(_) if demand.next() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn body_attempt(
+        &mut self,
+        body: &'m GraphProto,
+        around: &Around<'m, '_>,
+        changing: &Changing,
+        demand: &mut Demand,
+    ) -> Result<Graph, ImportError> {
+        let (model, custom_ops, depth) = (self.model, self.custom_ops, self.depth + 1);
+        let outer = self.scopes.build();
+        let mut scopes = Scopes::new(Graph { name: body.name().to_owned(), ..Graph::default() }, body);
+        scopes.build().strict = outer.strict;
+        let mut inputs = Inputs { scopes: &mut scopes, outer, demand, known: Vec::new(), position: 0 };
+        let scalar = |dtype| TensorType::new(dtype, Vec::new());
+        for (port, dtype) in body.input.iter().zip([DType::I64, DType::Bool]) {
+            inputs.add(port.name(), &scalar(dtype), &|_| false)?;
+        }
+        for (n, (port, state)) in body.input.iter().skip(HostBody::BEFORE_STATES).zip(&around.states).enumerate() {
+            inputs.add(port.name(), state.ty(), &|axis| changing.contains(&(n, axis)))?;
+        }
+        for (name, value) in around.captured {
+            match value.constant() {
+                Some(_) => inputs.scopes.define(name, value.in_another_graph().ok_or_else(|| dangling(name))?),
+                None => inputs.add(name, value.ty(), &|_| false)?,
+            }
+        }
+        let mut assumptions = Assumptions::new(1);
+        let producers = Producers::new();
+        let assumptions = &mut assumptions;
+        let mut importer =
+            Importer { model, custom_ops, scopes, assumptions, demand, producers, takes_states_to_stay: false, depth };
+        let outputs = importer.block(body)?;
+        let mut scopes = importer.scopes;
+        for (port, output) in body.output.iter().zip(&outputs) {
+            scopes.build().output(port.name(), output).map_err(ImportError::value(port.name()))?;
+        }
+        scopes
+            .finish()
+            .map(|(graph, _)| graph)
+            .map_err(|contradiction| ImportError::Value { value: contradiction.node, problem: contradiction.problem })
+    }
+}
+
+/// The inputs of a body, added one after the other.
+struct Inputs<'m, 'v> {
+    scopes: &'v mut Scopes<'m>,
+    outer: &'v Builder,
+    demand: &'v Demand,
+    /// Extents around the loop, and the symbols that stand for them.
+    known: Vec<(Dim, SymbolId)>,
+    position: u32,
+}
+
+impl<'m> Inputs<'m, '_> {
+    /// An input of the type that a value has around the loop, but for extents that steps change.
+    fn add(&mut self, name: &'m str, ty: &TensorType, changes: &dyn Fn(usize) -> bool) -> Result<(), ImportError> {
+        let mut shape = Vec::with_capacity(ty.shape.len());
+        for (axis, extent) in ty.shape.iter().enumerate() {
+            shape.push(if changes(axis) {
+                let any = Symbol { name: format!("{name}[{axis}]"), min: 0, max: None };
+                Dim::symbol(self.symbol(any))
+            } else {
+                self.same(name, axis, extent)
+            });
+        }
+        let build = self.scopes.build();
+        let mut tracked = build.input(name, TensorType::new(ty.dtype, shape)).map_err(ImportError::value(name))?;
+        if self.demand.has_elements(name) {
+            tracked = build.with_elements_of_input(&tracked, self.position, name);
+        }
+        self.position += 1;
+        self.scopes.define(name, tracked);
+        Ok(())
+    }
+
+    /// An extent as it is around the loop.
+    fn same(&mut self, name: &str, axis: usize, extent: &Dim) -> Dim {
+        let extent = self.outer.facts.apply(extent);
+        if extent.as_const().is_some() {
+            return extent;
+        }
+        if let Some((_, symbol)) = self.known.iter().find(|(known, _)| *known == extent) {
+            return Dim::symbol(*symbol);
+        }
+        let own = extent.as_symbol().map(|symbol| self.outer.graph.symbols[symbol].name.clone());
+        let interval = self.outer.ranges().interval(&extent);
+        let name = own.unwrap_or_else(|| format!("{name}[{axis}]"));
+        let symbol = self.symbol(Symbol { name, min: interval.min.unwrap_or(0).max(0), max: interval.max });
+        self.known.push((extent, symbol));
+        Dim::symbol(symbol)
+    }
+
+    /// A symbol of a name that no other has.
+    fn symbol(&mut self, mut symbol: Symbol) -> SymbolId {
+        let symbols = &mut self.scopes.build().graph.symbols;
+        while symbols.iter().any(|other| other.name == symbol.name) {
+            symbol.name.push('\'');
+        }
+        symbols.push(symbol)
+    }
+}
+
+/// The axes of states to which a step gives another extent; `None` if it gives one of another type, or results are no tensors.
+fn changed_by(body: &HostBody, states: usize) -> Option<Vec<(usize, usize)>> {
+    let graph = &body.graph;
+    let condition = graph.ty(graph.outputs.first()?.value);
+    let is_plain = |dtype: DType| !is_value(dtype) && dtype.has_bytes();
+    if condition.dtype != DType::Bool || !graph.outputs.iter().all(|port| is_plain(graph.port_type(port).dtype)) {
+        return None;
+    }
+    let mut found = Vec::new();
+    for n in 0..states {
+        let before = graph.port_type(graph.inputs.get(HostBody::BEFORE_STATES + n)?);
+        let after = graph.port_type(graph.outputs.get(1 + n)?);
+        if before.dtype != after.dtype || before.shape.len() != after.shape.len() {
+            return None;
+        }
+        found.extend((0..before.shape.len()).filter(|&axis| !body.keeps(n, axis)).map(|axis| (n, axis)));
+    }
+    Some(found)
+}
+
+/// What steps give, as far as it is the same of all.
+pub(super) fn results(body: &HostBody) -> Vec<Option<Element>> {
+    let of = |port: &Port| {
+        let ty = body.graph.port_type(port);
+        Element { dtype: ty.dtype, shape: Some(ty.shape.iter().map(Dim::as_const).collect()), of: None }
+    };
+    body.graph.outputs.iter().map(of).map(Some).collect()
+}
