@@ -8,7 +8,7 @@ use infc_ir::op::{HostBody, HostOp, Op};
 use infc_passes::form::GraphPlan;
 use std::sync::Arc;
 
-/// Loops beyond so many are evaluated: each body is compiled for every target.
+/// Loops beyond so many are evaluated if they can be: each body is compiled for every target.
 const MAX_BODIES: usize = 32;
 
 /// The plan of a body.
@@ -36,7 +36,8 @@ fn collect(graph: &Graph, found: &mut Vec<Arc<HostBody>>) {
     for &id in &graph.order {
         match &graph.nodes[id].op {
             Op::Host(host) => {
-                let is_new = |body: &&Arc<HostBody>| found.len() < MAX_BODIES && position(found, body).is_none();
+                let has_room = found.len() < MAX_BODIES || host.graphs.is_empty();
+                let is_new = |body: &&Arc<HostBody>| has_room && position(found, body).is_none();
                 let body = host.body.as_ref().filter(is_new).cloned();
                 found.extend(body);
             }

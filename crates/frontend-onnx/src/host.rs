@@ -45,6 +45,7 @@ pub(crate) fn may_help(problem: &Problem) -> bool {
             | Problem::UnsupportedAttribute { .. }
             | Problem::UnsupportedOutput { .. }
             | Problem::TooMuchWork { .. }
+            | Problem::CustomInStep
     )
 }
 

@@ -24,13 +24,20 @@ pub fn node_graphs(model: &Model, node: &NodeProto) -> Result<Option<(Attributes
         return Ok(None);
     };
     held.roots = roots;
+    held.captures = captures(node);
+    Ok(Some((attributes, held)))
+}
+
+/// The names that the graphs of a node take from around it.
+pub(crate) fn captures(node: &NodeProto) -> Vec<String> {
     let own = node.input.iter().filter(|name| !name.is_empty()).count();
+    let mut captures: Vec<String> = Vec::new();
     for name in check::reads(node).into_iter().skip(own) {
-        if held.captures.iter().all(|known| known != name) {
-            held.captures.push(name.to_owned());
+        if captures.iter().all(|known| known != name) {
+            captures.push(name.to_owned());
         }
     }
-    Ok(Some((attributes, held)))
+    captures
 }
 
 /// The attributes of a node but for graphs, which go to the list of all; `None` if something in them cannot be

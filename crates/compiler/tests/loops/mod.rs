@@ -1,11 +1,12 @@
 //! Loops that only data ends, through the whole line: the host counts their steps, kernels compute them.
 
 use super::net::{Attr, Net, port, session};
-use infc::{Compilation, CompileOptions, Steps};
+use infc::{Compilation, CompileOptions, CustomOps, Source, Steps};
 use infc_artifact::{Artifact, Host, Step};
-use infc_frontend_onnx::proto::{GraphProto, ValueInfoProto};
-use infc_runtime::{LoadOptions, Model, Pool, Session, SessionOptions};
+use infc_frontend_onnx::proto::{GraphProto, ModelProto, OperatorSetIdProto, ValueInfoProto};
+use infc_runtime::{LoadOptions, Model, Pool, Runtime, Session, SessionOptions};
 use infc_tensor::{DType, Tensor};
+use prost::Message;
 
 fn floats(shape: &[usize]) -> Tensor {
     let elements: Vec<f32> = (0..shape.iter().product::<usize>()).map(|n| (n % 13) as f32 * 0.25 - 1.0).collect();
@@ -246,5 +247,88 @@ fn a_loop_in_a_loop_and_in_a_branch() {
         assert_near(&run(&mut session, &[&x, &Tensor::scalar(last), &bool_of(true)])[0], &sines);
         let negated: Vec<f64> = x.elements::<f32>().expect("floats").iter().map(|&x| f64::from(-x)).collect();
         assert_near(&run(&mut session, &[&x, &Tensor::scalar(last), &bool_of(false)])[0], &negated);
+    }
+}
+
+/// A list of what each step makes, of which nobody knows how long it gets.
+#[test]
+fn states_may_be_sequences() {
+    let mut graph = Net::new(18)
+        .node("Add", &["x", "x"], &["twice"], &[])
+        .node("SequenceInsert", &["list", "twice"], &["longer"], &[])
+        .node("Less", &["step", "last"], &["more"], &[])
+        .output("more")
+        .output("longer")
+        .graph();
+    graph.input =
+        vec![value("step", DType::I64, Some(0)), value("on", DType::Bool, Some(0)), value("list", DType::F32, None)];
+    let net = Net::new(18)
+        .input("x", DType::F32, &["N", "2"])
+        .input("last", DType::I64, &[])
+        .constant("true", &bool_of(true))
+        .node("SequenceEmpty", &[], &["none"], &[])
+        .node("Loop", &["", "true", "none"], &["all"], &[("body", Attr::Graph(&graph))])
+        .node("ConcatFromSequence", &["all"], &["y"], &[("axis", Attr::Int(0))])
+        .output("y");
+    let compilation = compiled(net);
+    let of_loop = compilation.report.on_host.iter().find(|host| host.op_type == "Loop").expect("the host counts");
+    assert_eq!(of_loop.steps, Some(Steps::Compiled));
+    let mut session = session(&compilation);
+    let x = floats(&[3, 2]);
+    for last in [4i64, 0] {
+        let doubled: Vec<f32> = x.elements::<f32>().expect("floats").iter().map(|x| x + x).collect();
+        let all = doubled.repeat(last as usize + 1);
+        let y = run(&mut session, &[&x, &Tensor::scalar(last)]).remove(0);
+        assert_eq!(y, Tensor::from_elements(&[3 * (last as usize + 1), 2], &all).expect("as many"));
+    }
+}
+
+const HALVE: &str = r#"
+[[operator]]
+domain = "my.domain"
+name = "Halve"
+version = 1
+types = { T = ["f32"] }
+inputs = [{ name = "x", type = "T", shape = ["N"] }]
+outputs = [{ name = "y", type = "T", shape = ["N"] }]
+"#;
+
+/// An operator that the program defines, in each step of a loop whose number of steps only the run tells.
+#[test]
+fn steps_may_call_custom_operators() {
+    let net = Net::new(18).node("Halve", &["state"], &["half"], &[]).node("Add", &["half", "x"], &["next"], &[]).node(
+        "Identity",
+        &["on"],
+        &["more"],
+        &[],
+    );
+    let mut graph = body(net, 1, &[]);
+    graph.node[0].domain = Some("my.domain".to_owned());
+    let net = Net::new(18)
+        .input("x", DType::F32, &["N"])
+        .input("count", DType::I64, &[])
+        .node("Loop", &["count", "", "x"], &["y"], &[("body", Attr::Graph(&graph))])
+        .output("y");
+    let mut model = ModelProto::decode(&*net.into_bytes()).expect("a model");
+    model.opset_import.push(OperatorSetIdProto { domain: Some("my.domain".to_owned()), version: Some(1) });
+    let custom_ops = CustomOps::parse(HALVE).expect("a declaration");
+    let options = CompileOptions { custom_ops, deny_fallback: true, ..CompileOptions::default() };
+    let compilation = infc::compile(&Source::bytes(model.encode_to_vec()), &options, &mut ());
+    let compilation = compilation.unwrap_or_else(|e| panic!("{e}"));
+    let mut runtime = Runtime::new();
+    let registered = runtime.register("my.domain::Halve@1", |call| {
+        let x = call.input(0)?;
+        let halves: Vec<f32> = x.elements::<f32>()?.iter().map(|x| x / 2.0).collect();
+        Ok(vec![Tensor::from_elements(x.shape(), &halves)?])
+    });
+    registered.expect("a name");
+    let bytes = compilation.to_bytes().expect("an artifact");
+    let options = LoadOptions { runtime, ..LoadOptions::default() };
+    let model = Model::from_vec_with(bytes, &options).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    let x = Tensor::from_elements(&[2], &[1.0f32, -4.0]).expect("two");
+    for (count, times) in [(0i64, 1.0f32), (1, 1.5), (2, 1.75)] {
+        let y = run(&mut session, &[&x, &Tensor::scalar(count)]).remove(0);
+        assert_eq!(y, Tensor::from_elements(&[2], &[times, -4.0 * times]).expect("two"));
     }
 }

@@ -26,7 +26,7 @@ pub enum Problem {
     ShapeMismatch { expected: String, found: String },
     #[error("{what} is only known when the model runs, expected it to follow from constants and dims")]
     DynamicValue { what: &'static str },
-    #[error("a custom operator is not called from a step of a Loop or Scan")]
+    #[error("a kernel that computes all steps of a loop calls no custom operator")]
     CustomInStep,
     #[error("{what} would take {work} steps as a kernel, at most {limit} are bearable")]
     TooMuchWork { what: &'static str, work: i64, limit: i64 },
@@ -95,7 +95,9 @@ impl Problem {
             Self::UnsupportedType { .. } => "convert the model to another element type",
             Self::ShapeMismatch { .. } => "check the shapes of the inputs, also those given with --shape",
             Self::DynamicValue { .. } => "fix the dims it depends on with --dim, or simplify the model before",
-            Self::CustomInStep => "take it out of the loop, or let a constant give the number of steps, at most 64",
+            Self::CustomInStep => {
+                "use a Loop, take it out of the Scan, or let a constant give the number of steps, at most 64"
+            }
             Self::TooMuchWork { .. } => "let the host evaluate it, which sorts: without --deny-fallback",
             Self::DimOverflow { .. } => "limit the dims of the inputs with --dim or --shape",
             Self::RankTooLarge { .. } => "merge axes before exporting",

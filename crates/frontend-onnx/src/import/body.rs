@@ -21,6 +21,7 @@ use infc_ir::op::HostBody;
 use infc_ir::symbol::Symbol;
 use infc_tensor::DType;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// Bodies of loops within bodies of loops, up to so many levels: each level may be imported several times for one import of
 /// the one around it.
@@ -36,43 +37,59 @@ pub(super) struct Around<'m, 'v> {
     pub(super) first_captured: usize,
 }
 
-/// Axes of states whose extents steps change.
-type Changing = BTreeSet<(usize, usize)>;
+/// What is known of the values within each of several.
+type Elements = Vec<Option<Rc<Element>>>;
+
+/// The graph of a step, and what is known of the values within what it gives.
+pub(super) struct Compiled {
+    pub(super) body: HostBody,
+    elements: Elements,
+}
+
+/// What is thought to be so of states before all steps.
+#[derive(Clone, PartialEq)]
+struct Guess {
+    /// Axes whose extents steps change.
+    changing: BTreeSet<(usize, usize)>,
+    /// What is known of the values within.
+    elements: Elements,
+}
 
 impl<'m> Importer<'m, '_> {
-    /// The graph of one step of a `Loop` (ONNX, opset 1 and later); `None` if it cannot be compiled: it is not all numbers, its
-    /// states change in type, or something in it is not supported.
-    pub(super) fn compiled_body(&mut self, body: &'m GraphProto, around: &Around<'m, '_>) -> Option<HostBody> {
-        let is_plain = |value: &Tracked| !value.is_unranked() && !is_value(value.dtype()) && value.dtype().has_bytes();
+    /// The graph of one step of a `Loop` (ONNX, opset 1 and later); `None` if it cannot be compiled: there are values in it that
+    /// are no tensors and no sequences, its states change in type, or something in it is not supported.
+    pub(super) fn compiled_body(&mut self, body: &'m GraphProto, around: &Around<'m, '_>) -> Option<Compiled> {
         let all = around.states.iter().copied().chain(around.captured.iter().map(|(_, value)| value));
+        let is_passed = |value: &Tracked| !value.is_unranked() && is_passed(value.dtype());
         let is_whole = body.input.len() == HostBody::BEFORE_STATES + around.states.len();
-        if self.scopes.build().is_trial || self.depth >= MAX_DEPTH || !is_whole || !all.into_iter().all(is_plain) {
+        if self.scopes.build().is_trial || self.depth >= MAX_DEPTH || !is_whole || !all.into_iter().all(is_passed) {
             return None;
         }
         let captured = around.captured.iter().enumerate().filter(|(_, (_, value))| value.constant().is_none());
         let captures: Vec<u32> = captured.map(|(n, _)| (around.first_captured + n) as u32).collect();
-        let mut changing = Changing::new();
+        let elements = around.states.iter().map(|state| state.element().cloned()).collect();
+        let mut guess = Guess { changing: BTreeSet::new(), elements };
         loop {
-            let graph = self.body_where(body, around, &changing).ok()?;
-            let body = HostBody { graph, captures: captures.clone() };
-            let known = changing.len();
-            changing.extend(changed_by(&body, around.states.len())?);
-            if changing.len() == known {
-                return Some(body);
+            let (graph, elements) = self.body_where(body, around, &guess).ok()?;
+            let compiled = Compiled { body: HostBody { graph, captures: captures.clone() }, elements };
+            let found = guess.corrected(&compiled)?;
+            if found == guess {
+                return Some(compiled);
             }
+            guess = found;
         }
     }
 
-    /// The graph, if steps change these extents alone.
+    /// The graph, if the guess is right, and what is known of the values within its outputs.
     fn body_where(
         &mut self,
         body: &'m GraphProto,
         around: &Around<'m, '_>,
-        changing: &Changing,
-    ) -> Result<Graph, ImportError> {
+        guess: &Guess,
+    ) -> Result<(Graph, Elements), ImportError> {
         let mut demand = Demand::default();
         loop {
-            match self.body_attempt(body, around, changing, &mut demand) {
+            match self.body_attempt(body, around, guess, &mut demand) {
                 Err(_) if demand.next() => {}
                 outcome => return outcome,
             }
@@ -83,9 +100,9 @@ impl<'m> Importer<'m, '_> {
         &mut self,
         body: &'m GraphProto,
         around: &Around<'m, '_>,
-        changing: &Changing,
+        guess: &Guess,
         demand: &mut Demand,
-    ) -> Result<Graph, ImportError> {
+    ) -> Result<(Graph, Elements), ImportError> {
         let (model, custom_ops, depth) = (self.model, self.custom_ops, self.depth + 1);
         let outer = self.scopes.build();
         let mut scopes = Scopes::new(Graph { name: body.name().to_owned(), ..Graph::default() }, body);
@@ -93,15 +110,16 @@ impl<'m> Importer<'m, '_> {
         let mut inputs = Inputs { scopes: &mut scopes, outer, demand, known: Vec::new(), position: 0 };
         let scalar = |dtype| TensorType::new(dtype, Vec::new());
         for (port, dtype) in body.input.iter().zip([DType::I64, DType::Bool]) {
-            inputs.add(port.name(), &scalar(dtype), &|_| false)?;
+            inputs.add(port.name(), &scalar(dtype), None, &|_| false)?;
         }
         for (n, (port, state)) in body.input.iter().skip(HostBody::BEFORE_STATES).zip(&around.states).enumerate() {
-            inputs.add(port.name(), state.ty(), &|axis| changing.contains(&(n, axis)))?;
+            let element = guess.elements.get(n).cloned().flatten();
+            inputs.add(port.name(), state.ty(), element, &|axis| guess.changing.contains(&(n, axis)))?;
         }
         for (name, value) in around.captured {
             match value.constant() {
                 Some(_) => inputs.scopes.define(name, value.in_another_graph().ok_or_else(|| dangling(name))?),
-                None => inputs.add(name, value.ty(), &|_| false)?,
+                None => inputs.add(name, value.ty(), value.element().cloned(), &|_| false)?,
             }
         }
         let mut assumptions = Assumptions::new(1);
@@ -114,10 +132,11 @@ impl<'m> Importer<'m, '_> {
         for (port, output) in body.output.iter().zip(&outputs) {
             scopes.build().output(port.name(), output).map_err(ImportError::value(port.name()))?;
         }
-        scopes
+        let elements = outputs.iter().map(|output| output.element().cloned()).collect();
+        let finished = scopes
             .finish()
-            .map(|(graph, _)| graph)
-            .map_err(|contradiction| ImportError::Value { value: contradiction.node, problem: contradiction.problem })
+            .map_err(|contradiction| ImportError::Value { value: contradiction.node, problem: contradiction.problem });
+        finished.map(|(graph, _)| (graph, elements))
     }
 }
 
@@ -133,7 +152,13 @@ struct Inputs<'m, 'v> {
 
 impl<'m> Inputs<'m, '_> {
     /// An input of the type that a value has around the loop, but for extents that steps change.
-    fn add(&mut self, name: &'m str, ty: &TensorType, changes: &dyn Fn(usize) -> bool) -> Result<(), ImportError> {
+    fn add(
+        &mut self,
+        name: &'m str,
+        ty: &TensorType,
+        element: Option<Rc<Element>>,
+        changes: &dyn Fn(usize) -> bool,
+    ) -> Result<(), ImportError> {
         let mut shape = Vec::with_capacity(ty.shape.len());
         for (axis, extent) in ty.shape.iter().enumerate() {
             shape.push(if changes(axis) {
@@ -145,6 +170,7 @@ impl<'m> Inputs<'m, '_> {
         }
         let build = self.scopes.build();
         let mut tracked = build.input(name, TensorType::new(ty.dtype, shape)).map_err(ImportError::value(name))?;
+        tracked = tracked.with_element(element);
         if self.demand.has_elements(name) {
             tracked = build.with_elements_of_input(&tracked, self.position, name);
         }
@@ -180,31 +206,56 @@ impl<'m> Inputs<'m, '_> {
     }
 }
 
-/// The axes of states to which a step gives another extent; `None` if it gives one of another type, or results are no tensors.
-fn changed_by(body: &HostBody, states: usize) -> Option<Vec<(usize, usize)>> {
-    let graph = &body.graph;
-    let condition = graph.ty(graph.outputs.first()?.value);
-    let is_plain = |dtype: DType| !is_value(dtype) && dtype.has_bytes();
-    if condition.dtype != DType::Bool || !graph.outputs.iter().all(|port| is_plain(graph.port_type(port).dtype)) {
-        return None;
-    }
-    let mut found = Vec::new();
-    for n in 0..states {
-        let before = graph.port_type(graph.inputs.get(HostBody::BEFORE_STATES + n)?);
-        let after = graph.port_type(graph.outputs.get(1 + n)?);
-        if before.dtype != after.dtype || before.shape.len() != after.shape.len() {
-            return None;
-        }
-        found.extend((0..before.shape.len()).filter(|&axis| !body.keeps(n, axis)).map(|axis| (n, axis)));
-    }
-    Some(found)
+/// Whether values of this type are passed from step to step: tensors whose elements have bytes, and sequences.
+fn is_passed(dtype: DType) -> bool {
+    dtype == DType::Sequence || (!is_value(dtype) && dtype.has_bytes())
 }
 
-/// What steps give, as far as it is the same of all.
-pub(super) fn results(body: &HostBody) -> Vec<Option<Element>> {
-    let of = |port: &Port| {
-        let ty = body.graph.port_type(port);
-        Element { dtype: ty.dtype, shape: Some(ty.shape.iter().map(Dim::as_const).collect()), of: None }
-    };
-    body.graph.outputs.iter().map(of).map(Some).collect()
+impl Guess {
+    /// What has to be guessed where this gave that graph: the same if it was right; `None` if a step gives a state of another
+    /// type.
+    fn corrected(&self, compiled: &Compiled) -> Option<Self> {
+        let graph = &compiled.body.graph;
+        let mut corrected = self.clone();
+        let condition = graph.outputs.first()?;
+        if graph.ty(condition.value).dtype != DType::Bool {
+            return None;
+        }
+        for (n, port) in graph.outputs.iter().skip(1).enumerate() {
+            let after = graph.ty(port.value);
+            let Some(element) = self.elements.get(n) else {
+                if after.dtype == DType::Sequence || !is_passed(after.dtype) {
+                    return None;
+                }
+                continue;
+            };
+            let before = graph.ty(graph.inputs.get(HostBody::BEFORE_STATES + n)?.value);
+            if before.dtype != after.dtype || before.shape.len() != after.shape.len() {
+                return None;
+            }
+            let changed = (0..before.shape.len()).filter(|&axis| !compiled.body.keeps(n, axis));
+            corrected.changing.extend(changed.map(|axis| (n, axis)));
+            // Of what is empty before the first step, all that is ever within is what steps put there.
+            let was_empty = before.dtype == DType::Sequence && before.shape.iter().all(|len| len.is_const(0));
+            let given = compiled.elements.get(n + 1)?;
+            corrected.elements[n] = match (element, given) {
+                (_, given) if was_empty => given.clone(),
+                (Some(before), Some(given)) => Some(Rc::new(before.join(given).ok()?)),
+                _ => None,
+            };
+        }
+        Some(corrected)
+    }
+}
+
+impl Compiled {
+    /// What steps give, as far as it is the same of all.
+    pub(super) fn results(&self) -> Vec<Option<Element>> {
+        let graph = &self.body.graph;
+        let of = |(port, element): (&Port, &Option<Rc<Element>>)| {
+            let ty = graph.ty(port.value);
+            Element { dtype: ty.dtype, shape: Some(ty.shape.iter().map(Dim::as_const).collect()), of: element.clone() }
+        };
+        graph.outputs.iter().zip(&self.elements).map(of).map(Some).collect()
+    }
 }

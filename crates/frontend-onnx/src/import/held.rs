@@ -4,7 +4,7 @@
 mod results;
 
 use super::Importer;
-use super::body::{self, Around};
+use super::body::{Around, Compiled};
 use super::unranked::names_of;
 use crate::call::Call;
 use crate::check;
@@ -12,10 +12,9 @@ use crate::error::{ImportError, NodeRef, Problem};
 use crate::host;
 use crate::host::unranked::Outcome;
 use crate::proto::NodeProto;
-use crate::subgraphs::node_graphs;
+use crate::subgraphs::{captures, node_graphs};
 use crate::tracked::Tracked;
-use infc_ir::op::HostBody;
-use infc_tensor::{DType, DTypeClass};
+use infc_tensor::{Attributes, DType, DTypeClass, Subgraphs};
 use results::{output_types, tell_results};
 use std::cell::Cell;
 
@@ -52,7 +51,11 @@ impl<'m> Importer<'m, '_> {
         if !self.scopes.build().may_use_host || !host::defines(&node_ref.op_type, &node_ref.domain, node_ref.opset) {
             return Ok(None);
         }
-        let Some((attributes, mut held)) = node_graphs(self.model, node)? else { return Ok(None) };
+        let defined = node_graphs(self.model, node)?;
+        let is_defined = defined.is_some();
+        // Where something has no definition, the steps have to be compiled for all that they may be given.
+        let undefined = || (Attributes::new(), Subgraphs { captures: captures(node), ..Subgraphs::default() });
+        let (attributes, mut held) = defined.unwrap_or_else(undefined);
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
         // The names are those of the model, which outlives the scopes.
         let mut captured: Vec<(&str, Tracked)> = Vec::new();
@@ -65,8 +68,11 @@ impl<'m> Importer<'m, '_> {
         let in_order = |name: &String| captured.iter().find(|(known, _)| known == name).cloned();
         let in_order: Option<Vec<(&str, Tracked)>> = held.captures.iter().map(in_order).collect();
         let compiled = in_order.and_then(|captured| self.compiled_steps(node, &inputs, &captured));
-        let results = match compiled.as_ref().filter(|body| body.is_whole()) {
-            Some(body) => body::results(body),
+        if !is_defined && compiled.as_ref().is_none_or(|compiled| !compiled.body.is_whole()) {
+            return Ok(None);
+        }
+        let results = match compiled.as_ref().filter(|compiled| compiled.body.is_whole()) {
+            Some(compiled) => compiled.results(),
             None => self.results_of_body(node, node_ref, &inputs),
         };
         tell_results(&mut held, &results);
@@ -74,6 +80,9 @@ impl<'m> Importer<'m, '_> {
         let is_unranked =
             inputs.iter().flatten().chain(captured.iter().map(|(_, value)| value)).any(Tracked::is_unranked);
         if is_unranked || types.iter().any(|of| of.shape.is_none()) {
+            if !is_defined {
+                return Ok(None);
+            }
             let mut values = names_of(node, inputs);
             for (name, value) in captured {
                 if values.iter().all(|(known, _)| *known != name) {
@@ -89,7 +98,14 @@ impl<'m> Importer<'m, '_> {
         inputs.extend(held.captures.iter().map(find));
         let build = self.scopes.build();
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
-        let outputs = host::import_holder(&mut call, node_ref, (attributes, held), compiled, &types, reason);
+        let outputs = host::import_holder(
+            &mut call,
+            node_ref,
+            (attributes, held),
+            compiled.map(|compiled| compiled.body),
+            &types,
+            reason,
+        );
         outputs.map(Some).map_err(in_node)
     }
 
@@ -99,7 +115,7 @@ impl<'m> Importer<'m, '_> {
         node: &'m NodeProto,
         inputs: &[Option<Tracked>],
         captured: &[(&'m str, Tracked)],
-    ) -> Option<HostBody> {
+    ) -> Option<Compiled> {
         let body = node.attribute.iter().find(|a| a.name() == "body").and_then(|a| a.g.as_ref());
         let body = body.filter(|_| node.op_type() == "Loop")?;
         let states = inputs.get(2..).unwrap_or_default().iter().map(Option::as_ref).collect::<Option<_>>()?;

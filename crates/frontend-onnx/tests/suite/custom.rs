@@ -5,9 +5,10 @@ use crate::support::{Builder, Extent, Value, node};
 use infc_frontend_onnx::proto::NodeProto;
 use infc_frontend_onnx::{CustomOps, ImportError, ImportOptions};
 use infc_ir::graph::Graph;
-use infc_ir::op::Op;
+use infc_ir::op::{HostOp, Op};
 use infc_ir::verify::verify_graph;
 use infc_tensor::DType;
+use std::sync::Arc;
 
 const UPSCALE: &str = r#"
 [[operator]]
@@ -64,9 +65,9 @@ fn factor() -> [(&'static str, Value); 1] {
 
 const MASK: [Extent<'static>; 3] = [Extent::Named("H"), Extent::Number(1), Extent::Number(5)];
 
-/// Steps of a loop are a kernel, or the host's with all that is in them.
+/// Steps of a loop that call one are graphs of their own, which the host runs one after the other.
 #[test]
-fn a_step_of_a_loop_has_none() {
+fn a_step_of_a_loop_calls_one() {
     let step = vec![upscale(&["state"], &["next", ""], &factor()), node("Identity", &["c"], &["on"], &[])];
     let graph = body(&["n", "c", "state"], step, &["on", "next"]);
     let model = Builder::new(21)
@@ -75,9 +76,32 @@ fn a_step_of_a_loop_has_none() {
         .input("x", DType::F32, &["N", "C", "H", "W"].map(Extent::Named))
         .node(node("Loop", &["count", "", "x"], &["y"], &[("body", graph)]))
         .output("y");
+    let graph = import(&model).unwrap();
+    let hosts = |graph: &Graph| -> Vec<Arc<HostOp>> {
+        let ops = graph.order.iter().map(|&id| &graph.nodes[id].op);
+        ops.filter_map(|op| if let Op::Host(host) = op { Some(Arc::clone(host)) } else { None }).collect()
+    };
+    let [looped] = &hosts(&graph)[..] else { panic!("{graph}") };
+    let body = looped.body.as_ref().expect("its steps are compiled");
+    assert!(body.is_whole() && looped.graphs.is_empty() && body.captures.is_empty());
+    // The operator makes rows three times as many, and says nothing of the columns.
+    assert_eq!([0, 1, 2, 3].map(|axis| body.keeps(0, axis)), [true, true, false, false]);
+    assert_eq!(hosts(&body.graph)[0].domain, "my.domain");
+}
+
+/// A scan has kernels alone.
+#[test]
+fn a_step_of_a_scan_calls_none() {
+    let step = vec![upscale(&["slice"], &["part", ""], &factor())];
+    let graph = body(&["slice"], step, &["part"]);
+    let model = Builder::new(21)
+        .import_opset("my.domain", 5)
+        .input("x", DType::F32, &["T", "N", "C", "H", "W"].map(Extent::Named))
+        .node(node("Scan", &["x"], &["y"], &[("body", graph), ("num_scan_inputs", Value::Int(1))]))
+        .output("y");
     let error = import(&model).expect_err("it is refused");
     assert_eq!(error.code(), "onnx::unsupported-operator");
-    assert!(error.to_string().contains("a custom operator is not called from a step"), "{error}");
+    assert!(error.to_string().contains("calls no custom operator"), "{error}");
 }
 
 #[test]
