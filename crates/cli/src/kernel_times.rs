@@ -7,9 +7,10 @@ use crate::given::Given;
 use crate::layers::symbol_values;
 use crate::stats::millis;
 use crate::tables::{self, Side, few, table, value};
-use infc_artifact::Step;
+use infc_artifact::{SizeExpr, Step};
 use infc_runtime::{Event, Model, Observer, RunOptions, SessionOptions, TensorView};
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ pub(crate) struct KernelTime {
     pub(crate) name: String,
     pub(crate) emitter: String,
     pub(crate) launches: usize,
+    /// Whether steps of a loop launch it, whose number the run tells: all of the quickest run are counted.
+    pub(crate) in_loop: bool,
     pub(crate) ms: f64,
     /// Of the time of all kernels.
     pub(crate) share: f64,
@@ -57,6 +60,8 @@ pub(crate) struct Run {
     pub(crate) took: Duration,
     /// Steps in the order in which they ended.
     pub(crate) steps: Vec<Ran>,
+    /// How often kernels were launched by steps of loops, and how long they took together.
+    in_loops: BTreeMap<usize, (usize, Duration)>,
 }
 
 /// A step of a run.
@@ -72,6 +77,8 @@ pub(crate) struct Ran {
 
 #[derive(Default)]
 struct Watch {
+    /// The entries that compute steps of loops.
+    bodies: BTreeSet<usize>,
     seen: Mutex<Seen>,
 }
 
@@ -89,7 +96,9 @@ impl Watch {
     }
 
     fn begin(&self) {
-        self.seen().current.steps.clear();
+        let current = &mut self.seen().current;
+        current.steps.clear();
+        current.in_loops.clear();
     }
 }
 
@@ -101,6 +110,13 @@ impl Observer for Watch {
     fn event(&self, event: &Event<'_>) {
         let mut seen = self.seen();
         match event {
+            Event::Step(step) if self.bodies.contains(&step.entry) => {
+                if let Some((kernel, _)) = step.kernel {
+                    let (launches, took) = seen.current.in_loops.entry(kernel).or_default();
+                    *launches += 1;
+                    *took += step.took;
+                }
+            }
             Event::Step(step) => {
                 if seen.steps.len() <= step.step {
                     seen.steps.resize(step.step + 1, None);
@@ -123,7 +139,11 @@ impl Observer for Watch {
 
 /// Measures the kernels of a model.
 pub(crate) fn measure(model: &Model, given: &Given, options: &RunOptions<'_>) -> Result<Times, Failure> {
-    let watch = Arc::new(Watch::default());
+    let bodies = model.variant().programs.iter().flat_map(|program| &program.steps).filter_map(|step| match step {
+        Step::Host(host) => Some(host.body.as_ref()?.entry as usize),
+        _ => None,
+    });
+    let watch = Arc::new(Watch { bodies: bodies.collect(), ..Watch::default() });
     let observer: Arc<dyn Observer> = watch.clone();
     let mut session = model.session(&SessionOptions { observer: Some(observer), ..SessionOptions::default() })?;
     let views = given.inputs.iter().map(TensorView::try_from).collect::<Result<Vec<_>, _>>()?;
@@ -149,16 +169,20 @@ pub(crate) fn measure(model: &Model, given: &Given, options: &RunOptions<'_>) ->
             .zip(&steps)
             .filter(|(step, _)| matches!(step, Step::Launch(launch) if launch.kernel as usize == index))
             .filter_map(|(_, took)| *took);
-        let (launches, took) = launched.fold((0, Duration::ZERO), |(n, sum), took| (n + 1, sum + took));
+        let in_loops = run.in_loops.get(&index).copied();
+        let none = (0, Duration::ZERO);
+        let (launches, took) = launched.fold(in_loops.unwrap_or(none), |(n, sum), took| (n + 1, sum + took));
+        let in_loop = in_loops.is_some();
         if launches == 0 {
             continue;
         }
         let per_second = |each: Option<u64>| Some(each? as f64 * launches as f64 / took.as_secs_f64().max(1e-9));
-        let count = |size: &Option<infc_artifact::SizeExpr>| value(size.as_ref()?, &symbols);
+        let count = |size: &Option<SizeExpr>| count(size.as_ref()?, in_loop, &symbols);
         times.push(KernelTime {
             name: kernel.name.clone(),
             emitter: kernel.emitter.clone(),
             launches,
+            in_loop,
             ms: millis(took),
             share: 0.0,
             gflops: per_second(count(&kernel.macs)).map(|rate| 2.0 * rate / 1e9),
@@ -172,6 +196,11 @@ pub(crate) fn measure(model: &Model, given: &Given, options: &RunOptions<'_>) ->
     }
     times.sort_by(|a, b| b.ms.total_cmp(&a.ms));
     Ok(Times { kernels: times, steps, run, runs, entry, symbols })
+}
+
+/// How much a kernel computes or moves. The sizes of a loop's steps are not those of the entry.
+pub(crate) fn count(size: &SizeExpr, in_loop: bool, symbols: &[i64]) -> Option<u64> {
+    if in_loop { size.as_const().and_then(|size| u64::try_from(size).ok()) } else { value(size, symbols) }
 }
 
 /// The table for people.

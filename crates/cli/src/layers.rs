@@ -43,6 +43,8 @@ struct Written {
 
 /// Copies what launches write and hands it over; waits if the one before has not been looked at.
 struct Recorder {
+    /// The entry that is looked at.
+    entry: usize,
     /// Per step, if it is a launch, the kernel of the plan and the slots that it writes.
     wanted: Vec<Option<(usize, Vec<usize>)>>,
     sender: Mutex<SyncSender<Written>>,
@@ -51,7 +53,9 @@ struct Recorder {
 impl Observer for Recorder {
     fn event(&self, event: &Event<'_>) {
         let Event::Step(step) = event else { return };
-        let Some(Some((kernel, wanted))) = self.wanted.get(step.step) else { return };
+        // Steps of loops are of other entries.
+        let of_entry = self.wanted.get(step.step).filter(|_| step.entry == self.entry);
+        let Some(Some((kernel, wanted))) = of_entry else { return };
         let slots = wanted.iter().map(|&slot| step.slot_bytes(slot).unwrap_or_default().into_owned()).collect();
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody listens any more after an error, which is told already.
@@ -107,7 +111,7 @@ fn check_entry(
         .collect();
     // One waiting, one being interpreted: that is all the memory this takes.
     let (sender, receiver) = sync_channel(1);
-    let recorder = Recorder { wanted, sender: Mutex::new(sender) };
+    let recorder = Recorder { entry, wanted, sender: Mutex::new(sender) };
     let name = Some(model.manifest().entries[entry].name.clone());
     let options =
         SessionOptions { entry: name, general_only: true, observer: Some(Arc::new(recorder)), ..Default::default() };

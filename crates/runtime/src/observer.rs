@@ -25,7 +25,7 @@ pub enum Event<'a> {
     Planned(Planned<'a>),
     /// A step of the Program is over.
     Step(StepEvent<'a>),
-    /// A run succeeded.
+    /// A run succeeded. Those of entries that compute a step of a loop are parts of it.
     RunFinished {
         /// From the check of the inputs to the last step.
         took: Duration,
@@ -45,7 +45,7 @@ pub struct Planned<'a> {
 /// See [`Event::Step`].
 #[derive(Debug)]
 pub struct StepEvent<'a> {
-    /// Index of the entry whose Program runs: the session's, or a special case of it.
+    /// Index of the entry whose Program runs: the session's, a special case of it, or one that computes a step of a loop.
     pub entry: usize,
     /// Index of the step in the Program.
     pub step: usize,

@@ -320,7 +320,7 @@ impl Session {
         done?;
         let form = self.forms.current();
         self.states.advance(|output| form.output_place(output).map(|(shape, _)| shape));
-        if let (Some(observer), Some(started)) = (&self.observer, started) {
+        if let (Some(observer), Some(started), false) = (&self.observer, started, self.observed.is_part()) {
             observer.event(&Event::RunFinished { took: started.elapsed() });
         }
         Ok(())

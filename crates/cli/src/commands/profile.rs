@@ -16,7 +16,7 @@ use crate::output_file::OutputFile;
 use crate::process;
 use crate::special_case;
 use crate::stats::millis;
-use crate::tables::{self, Side, few, table, value};
+use crate::tables::{self, Side, few, table};
 use ceilings::{Bound, Ceilings, in_tiles};
 use infc_runtime::{Model, Pool, RunOptions};
 use serde::Serialize;
@@ -150,7 +150,7 @@ impl Report {
 impl Profiled {
     fn new(time: &KernelTime, model: &Model, ceilings: &Ceilings, times: &Times) -> Self {
         let info = model.variant().kernels.iter().find(|kernel| kernel.name == time.name);
-        let count = |size: Option<&infc_artifact::SizeExpr>| value(size?, &times.symbols);
+        let count = |size: Option<&infc_artifact::SizeExpr>| kernel_times::count(size?, time.in_loop, &times.symbols);
         let macs = count(info.and_then(|info| info.macs.as_ref()));
         let bytes = count(info.and_then(|info| info.bytes.as_ref()));
         let least = macs.zip(bytes).map(|(macs, bytes)| ceilings.least(macs, bytes, info.is_some_and(in_tiles)));

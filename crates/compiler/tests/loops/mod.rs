@@ -4,9 +4,11 @@ use super::net::{Attr, Net, port, session};
 use infc::{Compilation, CompileOptions, CustomOps, Source, Steps};
 use infc_artifact::{Artifact, Host, Step};
 use infc_frontend_onnx::proto::{GraphProto, ModelProto, OperatorSetIdProto, ValueInfoProto};
-use infc_runtime::{LoadOptions, Model, Pool, Runtime, Session, SessionOptions};
+use infc_runtime::{Event, LoadOptions, Model, Observer, Pool, Runtime, Session, SessionOptions};
 use infc_tensor::{DType, Tensor};
 use prost::Message;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 fn floats(shape: &[usize]) -> Tensor {
     let elements: Vec<f32> = (0..shape.iter().product::<usize>()).map(|n| (n % 13) as f32 * 0.25 - 1.0).collect();
@@ -331,4 +333,42 @@ fn steps_may_call_custom_operators() {
         let y = run(&mut session, &[&x, &Tensor::scalar(count)]).remove(0);
         assert_eq!(y, Tensor::from_elements(&[2], &[times, -4.0 * times]).expect("two"));
     }
+}
+
+/// What was observed of a run.
+#[derive(Default)]
+struct Seen {
+    /// Entries of steps that launched a kernel.
+    entries: Mutex<Vec<usize>>,
+    runs: AtomicUsize,
+}
+
+impl Observer for Seen {
+    fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::Step(step) if step.kernel.is_some() => self.entries.lock().expect("no panic").push(step.entry),
+            Event::RunFinished { .. } => drop(self.runs.fetch_add(1, Ordering::Relaxed)),
+            _ => {}
+        }
+    }
+}
+
+/// Observers are told of the kernels of each step, and of one run.
+#[test]
+fn steps_are_observed() {
+    let w = floats(&[48, 48]);
+    let compilation = compiled(looped(&["N", "48"], &product(), &["y"]).constant("w", &w));
+    let model = Model::from_vec(compilation.to_bytes().expect("an artifact")).expect("a model");
+    let seen = Arc::new(Seen::default());
+    let observer: Arc<dyn Observer> = seen.clone();
+    let options = SessionOptions { observer: Some(observer), ..SessionOptions::default() };
+    let mut session = model.session(&options).expect("a session");
+    let mut launched = |last: i64| {
+        run(&mut session, &[&floats(&[2, 48]), &Tensor::scalar(last)]);
+        std::mem::take(&mut *seen.entries.lock().expect("no panic")).iter().filter(|&&entry| entry == 1).count()
+    };
+    let each = launched(0);
+    assert!(each > 0);
+    assert_eq!([launched(1), launched(6)], [2 * each, 7 * each]);
+    assert_eq!(seen.runs.load(Ordering::Relaxed), 3);
 }

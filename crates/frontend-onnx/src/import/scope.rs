@@ -25,8 +25,11 @@ struct Scope<'m> {
     restated: usize,
 }
 
-/// What the names of each scope stood for, and how many replacements of dims that knew of.
-pub(super) struct Names<'m>(Vec<(HashMap<&'m str, Tracked>, HashMap<&'m str, Tracked>, usize)>);
+/// Values by name.
+type ByName<'m> = HashMap<&'m str, Tracked>;
+
+/// What the names of each scope stood for, its own and those from outside, and how many replacements of dims that knew of.
+pub(super) struct Names<'m>(Vec<(ByName<'m>, ByName<'m>, usize)>);
 
 /// A graph of its own, and what it reads from the one around it.
 struct Built {

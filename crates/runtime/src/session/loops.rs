@@ -15,27 +15,28 @@ use std::sync::Arc;
 pub(crate) struct Loops(Vec<(usize, Session)>);
 
 impl Loops {
-    /// The session that runs the steps of a loop.
+    /// The session that runs the steps of a loop. Of its own options, it has those that are given.
     pub(super) fn session(
         &mut self,
         step: usize,
         model: &Arc<Loaded>,
         body: &LoopBody,
-        max_threads: usize,
+        options: SessionOptions,
     ) -> Result<&mut Session, RuntimeError> {
-        if let Some(at) = self.0.iter().position(|(known, _)| *known == step) {
-            return Ok(&mut self.0[at].1);
-        }
-        let entry = model.manifest.entries.get(body.entry as usize).map(|entry| entry.name.clone());
-        let options = SessionOptions { entry, max_threads: Some(max_threads), ..SessionOptions::default() };
-        let session = Session::new(Arc::clone(model), &options)?;
-        self.0.push((step, session));
-        let last = self.0.len() - 1;
-        Ok(&mut self.0[last].1)
+        let at = match self.0.iter().position(|(known, _)| *known == step) {
+            Some(at) => at,
+            None => {
+                let entry = model.manifest.entries.get(body.entry as usize).map(|entry| entry.name.clone());
+                let session = Session::new(Arc::clone(model), &SessionOptions { entry, ..options })?;
+                self.0.push((step, session));
+                self.0.len() - 1
+            }
+        };
+        Ok(&mut self.0[at].1)
     }
 }
 
-/// Runs a loop: the outputs of the operator, or `None` if it is to be evaluated instead. `operand` gives an input of the operator,
+/// Runs a loop, which is part of a run that began then: the outputs of the operator, or `None` if it is to be evaluated instead. `operand` gives an input of the operator,
 /// `interruption` says whether the run is to end.
 ///
 /// # Errors

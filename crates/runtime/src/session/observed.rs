@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Observed {
     /// When the run began.
     begun: Option<Instant>,
+    /// When the run began whose loop this session's runs are steps of.
+    around: Option<Instant>,
     /// Whether the observer looks at what steps have written.
     reads_slots: bool,
     /// Steps that are over or have been asked for, and have not been told.
@@ -45,11 +47,26 @@ impl Observed {
     pub(super) fn new(options: &SessionOptions) -> Self {
         let reads_slots = options.observer.as_ref().is_none_or(|observer| observer.reads_slots());
         let device = options.device_time.then_some(Duration::ZERO);
-        Self { begun: None, reads_slots, steps: Vec::new(), times: Vec::new(), device }
+        Self { begun: None, around: None, reads_slots, steps: Vec::new(), times: Vec::new(), device }
+    }
+
+    /// When the run in progress began, if anybody wants to know.
+    pub(super) fn begun(&self) -> Option<Instant> {
+        self.begun
+    }
+
+    /// Says that the next runs are parts of one that began then.
+    pub(super) fn is_part_of(&mut self, around: Option<Instant>) {
+        self.around = around;
+    }
+
+    /// Whether runs are parts of another one, whose end is told alone.
+    pub(super) fn is_part(&self) -> bool {
+        self.around.is_some()
     }
 
     pub(super) fn begin(&mut self, begun: Option<Instant>) {
-        self.begun = begun;
+        self.begun = self.around.or(begun);
         self.steps.clear();
         self.device = self.device.map(|_| Duration::ZERO);
     }

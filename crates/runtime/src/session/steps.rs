@@ -1,6 +1,6 @@
 //! The steps of a run.
 
-use super::{Destination, RunOptions, Session};
+use super::{Destination, RunOptions, Session, SessionOptions};
 use crate::arena::Span;
 use crate::binding::{Binding, BoundCode, BoundLaunch, BoundStep, Place};
 use crate::code::{FpScope, synchronize_instructions};
@@ -210,7 +210,6 @@ impl Session {
     ) -> Result<(), RuntimeError> {
         let options = run.options;
         let steps = self.program().steps.len();
-        let max_threads = self.max_threads;
         let Form { entry, segments, bindings, host, loops, .. } = self.forms.current_mut();
         let Step::Host(step) = &self.model.body.programs[*entry].steps[index] else { return Ok(()) };
         let interruption = || check_interruption(options, index + 1, steps);
@@ -222,10 +221,19 @@ impl Session {
                     let arg = step.inputs.get(n)?.as_ref()?;
                     Some(host.operand(arg, shapes.0.get(shapes.1.start + n), &self.slots))
                 };
+                let own = SessionOptions {
+                    max_threads: Some(self.max_threads),
+                    observer: self.observer.clone(),
+                    ..SessionOptions::default()
+                };
+                let begun = self.observed.begun();
+                // Its steps enter the pool themselves.
                 let had_entered = run.entered.take().is_some();
-                let session = loops.session(index, &self.model, body, max_threads);
-                let made =
-                    session.and_then(|session| super::loops::run(session, body, &operand, (options, &interruption)));
+                let session = loops.session(index, &self.model, body, own);
+                let made = session.and_then(|session| {
+                    session.observed.is_part_of(begun);
+                    super::loops::run(session, body, &operand, (options, &interruption))
+                });
                 run.entered = if had_entered { (run.enter)() } else { None };
                 made
             }
