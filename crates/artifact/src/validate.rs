@@ -291,9 +291,9 @@ pub(crate) fn body(body: &VariantBody, manifest: &Manifest, code: SectionKind, c
         device::kernel(kernel, code)?;
     }
     let pairs = body.programs.iter().zip(&manifest.entries);
-    pairs.into_iter().enumerate().try_for_each(|(index, (p, entry))| {
+    loops::programs(&body.programs, manifest)?;
+    pairs.into_iter().try_for_each(|(p, entry)| {
         program(p, entry, manifest, body.kernels.len())?;
-        loops::program(p, index, manifest)?;
         device::program(p, entry, code)
     })
 }

@@ -97,3 +97,37 @@ fn loops_that_do_not_fit_their_entries_are_refused() {
     assert_eq!(refused(&|entries, _| entries[1].inputs.push(vector("more"))), malformed);
     assert_eq!(refused(&|entries, _| drop(entries[1].outputs.pop())), malformed);
 }
+
+/// Each loop is a run within a run, of which a file may not ask for any number.
+#[test]
+fn loops_within_loops_have_an_end() {
+    let chain = |loops: usize| {
+        let [main, body] = entries();
+        let ports = |name: usize| Entry { name: format!("main.loop{name}"), ..body.clone() };
+        let mut artifact = ArtifactBuilder::new(support::provenance());
+        let mut variant = VariantBuilder::new("x86-64", &features::required_by("x86-64").unwrap());
+        artifact.entry(main);
+        variant.program(main_program());
+        for n in 0..loops {
+            artifact.entry(ports(n));
+            let mut program = main_program();
+            program.slots = vec![Slot::Input(2), Slot::Input(3), program.slots[2].clone(), Slot::Input(1)];
+            let Step::Host(host) = &mut program.steps[0] else { panic!("a loop") };
+            host.body.as_mut().unwrap().entry = n as u32 + 2;
+            if n + 1 == loops {
+                host.body = None;
+                host.op_type = "Identity".to_owned();
+                host.inputs.drain(..2);
+            }
+            let gives = [(3, 0), (2, 1)].map(|(slot, output)| Step::Give(Give { slot, output }));
+            program.steps = [vec![program.steps.remove(0)], gives.to_vec()].concat();
+            variant.program(program);
+        }
+        artifact.variant(variant);
+        artifact.finish().map_err(|error| error.to_string()).map(drop)
+    };
+    assert_eq!(chain(1), Ok(()));
+    assert_eq!(chain(16), Ok(()));
+    let error = chain(17).expect_err("too many");
+    assert!(error.contains("loops within loops"), "{error}");
+}

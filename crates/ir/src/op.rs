@@ -2,7 +2,7 @@
 
 use crate::access::AccessMap;
 use crate::entity::{ScalarId, SymbolId};
-use crate::graph::{Graph, Port};
+use crate::graph::{Graph, Port, SymbolSource};
 use crate::index::Dim;
 use crate::kernel::Reducer;
 use crate::scalar::{Body, Const};
@@ -190,10 +190,19 @@ impl HostBody {
         self.graph.inputs.len().saturating_sub(Self::BEFORE_STATES + self.captures.len())
     }
 
-    /// Whether the graph is for all that the loop may give it, so that nobody has to evaluate the loop by its definition.
+    /// Whether the graph is for all that the loop may give it, so that nobody has to evaluate the loop by its definition: it
+    /// takes nothing for granted of extents, and of what it is given no integer of 64 bits but the number of the step is a size.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        !self.graph.takes_for_granted()
+        let graph = &self.graph;
+        let may_be_too_large = |source: &SymbolSource| match source {
+            SymbolSource::Element { input, .. } if *input > 0 => {
+                let port = graph.inputs.get(*input as usize);
+                port.is_none_or(|port| graph.port_type(port).dtype.size_bits() >= 64)
+            }
+            _ => false,
+        };
+        !graph.takes_for_granted() && !graph.sources.iter().any(|(_, source)| may_be_too_large(source))
     }
 
     /// Whether no step changes an extent of a state; only of a body that [is whole](HostBody::is_whole) it is certain that

@@ -4,16 +4,25 @@ use super::{Checked, ensure, lookup};
 use crate::manifest::Manifest;
 use crate::program::{Host, LoopBody, Program, Step};
 
-/// Checks that the loops of an entry's Program find their entries, behind it, and as many ports there as they have values.
-pub(super) fn program(program: &Program, index: usize, manifest: &Manifest) -> Checked {
-    let of_entry = &manifest.entries[index].name;
-    for (step, host) in program.steps.iter().enumerate() {
-        if let Step::Host(Host { body: Some(body), .. }) = host
-            && let Step::Host(host) = host
-        {
+/// Loops within loops, so many levels: each is a run within a run.
+const MAX_DEPTH: usize = 16;
+
+/// Checks that the loops of all Programs find their entries, each behind that of the loop, and as many ports there as they have
+/// values.
+pub(super) fn programs(programs: &[Program], manifest: &Manifest) -> Checked {
+    // Those within others come behind them.
+    let mut depths = vec![0; programs.len()];
+    for (index, program) in programs.iter().enumerate().rev() {
+        let of_entry = manifest.entries.get(index).map_or("?", |entry| entry.name.as_str());
+        for (step, found) in program.steps.iter().enumerate() {
+            let Step::Host(host) = found else { continue };
+            let Some(body) = &host.body else { continue };
             let what = || format!("step {step} of entry `{of_entry}`");
             ensure(body.entry as usize > index, what, "a loop's entry behind its own", body.entry)?;
             one(host, body, manifest, &what)?;
+            let inner: usize = depths.get(body.entry as usize).copied().unwrap_or(0);
+            depths[index] = depths[index].max(inner + 1);
+            ensure(depths[index] <= MAX_DEPTH, what, format!("at most {MAX_DEPTH} loops within loops"), depths[index])?;
         }
     }
     Ok(())
