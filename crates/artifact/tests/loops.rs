@@ -96,6 +96,9 @@ fn loops_that_do_not_fit_their_entries_are_refused() {
     assert_eq!(refused(&|_, host| host.inputs[3] = None), malformed);
     assert_eq!(refused(&|entries, _| entries[1].inputs.push(vector("more"))), malformed);
     assert_eq!(refused(&|entries, _| drop(entries[1].outputs.pop())), malformed);
+    assert_eq!(refused(&|entries, _| entries[1].inputs[0].dtype = DType::I32), malformed);
+    assert_eq!(refused(&|entries, _| entries[1].inputs[1].dtype = DType::U8), malformed);
+    assert_eq!(refused(&|entries, _| entries[1].outputs[0].dtype = DType::U8), malformed);
 }
 
 /// Each loop is a run within a run, of which a file may not ask for any number.

@@ -5,7 +5,7 @@ use crate::entry;
 use infc_artifact::Entry;
 use infc_ir::graph::Graph;
 use infc_ir::op::{HostBody, HostOp, Op};
-use infc_passes::form::GraphPlan;
+use infc_passes::form::{GraphPlan, OperandSource, PlannedHost};
 use std::sync::Arc;
 
 /// Loops beyond so many are evaluated if they can be: each body is compiled for every target.
@@ -66,6 +66,12 @@ pub(crate) fn is_read(bodies: &[Arc<HostBody>], op: &HostOp, input: usize) -> bo
         }
         _ => true,
     }
+}
+
+/// What a runtime reads of the inputs of an operation that the host evaluates.
+pub(crate) fn operands<'p>(bodies: &[Arc<HostBody>], host: &'p PlannedHost) -> impl Iterator<Item = &'p OperandSource> {
+    let given = (0..host.op.inputs.len()).filter(|&input| host.op.inputs[input]);
+    given.zip(&host.inputs).filter(|(input, _)| is_read(bodies, &host.op, *input)).map(|(_, operand)| operand)
 }
 
 /// The entry of a body, which is one of several.

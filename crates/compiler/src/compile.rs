@@ -57,8 +57,8 @@ impl Compilation {
     /// All plans: that of the general case, those of the special ones, and those of the bodies of loops that the host drives.
     #[must_use]
     pub fn plans(&self) -> Vec<&GraphPlan> {
-        let bodies = self.body_plans.iter().map(|body| &body.plan);
-        self.plan.iter().chain(self.special_plans.iter().map(|special| &special.plan)).chain(bodies).collect()
+        let special = self.special_plans.iter().map(|special| &special.plan);
+        self.plan.iter().chain(special).chain(self.body_plans()).collect()
     }
 
     /// The same of the variant for a target.
@@ -71,6 +71,11 @@ impl Compilation {
     /// The plans of the general case: one, or that of GPUs and that of processors.
     pub(crate) fn general_plans(&self) -> impl Iterator<Item = &GraphPlan> {
         self.plan.iter().chain(&self.cpu_plans.general)
+    }
+
+    /// The plans of the bodies of loops that the host drives.
+    pub(crate) fn body_plans(&self) -> impl Iterator<Item = &GraphPlan> {
+        self.body_plans.iter().map(|body| &body.plan)
     }
 
     /// The artifact's bytes; none if the compilation was to stop early.
@@ -171,6 +176,10 @@ pub fn compile(
     };
 
     let bodies = bodies::of_graphs(&graphs);
+    for (n, body) in bodies.iter().enumerate() {
+        kernels::check_graph(Phase::Import, &body.graph)?;
+        dump.body(Phase::Import, n, &body.graph)?;
+    }
     let graphs: Vec<Graph> = graphs.into_iter().chain(bodies.iter().map(|body| body.graph.clone())).collect();
     // Kept where there may be a plan of their own for GPUs.
     let is_mixed = targets.iter().any(|t| t.cpu().is_some()) && targets.iter().any(|t| t.cpu().is_none());
@@ -448,18 +457,22 @@ fn targets(options: &CompileOptions) -> Result<(Vec<VariantTarget>, Further), Co
 fn plan_summary(report: &Report) -> String {
     let Report { onnx_nodes, nodes, launches, on_host, .. } = report;
     let from = if *onnx_nodes > 0 { onnx_nodes } else { nodes };
-    if on_host.is_empty() {
-        format!("{from} → {launches} kernels")
-    } else {
-        format!("{from} → {launches} kernels, {} on the host", on_host.len())
+    let loops = on_host.iter().filter(|host| host.steps.is_some()).count();
+    let mut summary = format!("{from} → {launches} kernels");
+    for (count, what) in [(loops, "loops of kernels"), (on_host.len() - loops, "on the host")] {
+        if count > 0 {
+            summary += &format!(", {count} {what}");
+        }
     }
+    summary
 }
 
-/// Adds nodes that are not there yet.
+/// Adds nodes that are not there yet. Of loops that plans have in several ways, the one of which kernels do least counts.
 fn add_new(known: &mut Vec<HostNode>, nodes: Vec<HostNode>) {
     for node in nodes {
-        if !known.iter().any(|other| other.node == node.node && other.op_type == node.op_type) {
-            known.push(node);
+        match known.iter_mut().find(|other| other.node == node.node && other.op_type == node.op_type) {
+            Some(other) => other.steps = other.steps.min(node.steps),
+            None => known.push(node),
         }
     }
 }
@@ -478,7 +491,9 @@ fn describe_plans(report: &mut Report, plans: &Plans, options: &CompileOptions) 
     let unranked = plan.graph.inputs.iter().filter(|port| plan.graph.is_unranked(port));
     report.unranked = unranked.map(|port| port.name.clone()).collect();
     report.launches = plan.kernels.len();
-    report.rounded_contractions = rounded_contractions(&plan.graph, options.precision);
+    let bodies = plans.bodies.iter().map(|body| &body.plan);
+    let with_bodies = std::iter::once(plan).chain(bodies);
+    report.rounded_contractions = with_bodies.map(|plan| rounded_contractions(&plan.graph, options.precision)).sum();
     let mut fused: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
     for kernel in &plan.kernels {
         *fused.entry(kernel.fused_nodes).or_default() += 1;

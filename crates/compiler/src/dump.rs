@@ -52,6 +52,17 @@ impl Dump {
         write(folder.join(format!("{}{suffix}.txt", stem(phase))), text())
     }
 
+    /// As [`Dump::of_case`], of what computes a step of a loop, counted from 0.
+    pub(crate) fn of_body(&self, phase: Phase, body: usize, text: impl FnOnce() -> String) -> Result<(), CompileError> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        write(folder.join(format!("{}-loop-{body}.txt", stem(phase))), text())
+    }
+
+    /// Writes the graph of a step of a loop, as text alone: no compilation starts from it.
+    pub(crate) fn body(&self, phase: Phase, body: usize, graph: &Graph) -> Result<(), CompileError> {
+        self.of_body(phase, body, || graph.to_string())
+    }
+
     /// Writes a graph, and the constants that its text does not show, so that a compilation can start from it.
     /// `case` is as in [`Dump::of_case`].
     pub(crate) fn graph(&self, phase: Phase, case: usize, graph: &Graph) -> Result<(), CompileError> {

@@ -30,6 +30,8 @@ pub struct Forecast {
     pub onnx_nodes: usize,
     /// The ONNX nodes that run on the host instead of as kernels.
     pub on_host: Vec<String>,
+    /// The loops whose steps are kernels, and that the host counts. What steps cost is in no figure but that of weights.
+    pub loops: Vec<String>,
     /// The ONNX nodes for which sizes that kernels compute are read during a run.
     pub told_sizes: Vec<String>,
     /// Names and types of the inputs, types as in `f32[N, 3]`.
@@ -94,7 +96,7 @@ pub fn forecast(
         .collect();
     let at = |dim: &Dim| value(dim, &symbols);
     let costs = costs(plan, &at);
-    let weight_bytes = weight_bytes(compilation.general_plans());
+    let weight_bytes = weight_bytes(compilation.general_plans().chain(compilation.body_plans()));
     let mut artifact_bytes = weight_bytes + FILE_BYTES;
     let mut seconds = Vec::new();
     for (n, text) in options.targets.iter().chain(&further_targets(plan, &options)).enumerate() {
@@ -110,11 +112,14 @@ pub fn forecast(
             seconds.push((target.to_string(), cycles / FORECAST_HERTZ));
         }
     }
-    let nodes = |of: &[HostNode]| of.iter().map(|host| host.node.clone()).collect();
+    let nodes = |of: &[HostNode], is_so: fn(&HostNode) -> bool| {
+        of.iter().filter(|host| is_so(host)).map(|host| host.node.clone()).collect()
+    };
     Ok(Forecast {
         onnx_nodes: compilation.report.onnx_nodes,
-        on_host: nodes(&compilation.report.on_host),
-        told_sizes: nodes(&compilation.report.told_sizes),
+        on_host: nodes(&compilation.report.on_host, |host| host.steps.is_none()),
+        loops: nodes(&compilation.report.on_host, |host| host.steps.is_some()),
+        told_sizes: nodes(&compilation.report.told_sizes, |_| true),
         inputs: types(&entry, &entry.inputs),
         outputs: types(&entry, &entry.outputs),
         kernels: plan.kernels.len(),

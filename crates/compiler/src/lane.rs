@@ -97,8 +97,11 @@ impl Lane {
     /// Products and attentions of halves that GPUs of this lane would compute in f32.
     pub(crate) fn halves_in_f32(&self) -> usize {
         let for_gpus = self.targets.iter().any(|target| target.cpu().is_none());
-        let Some(graph) = self.graphs.first().filter(|_| for_gpus && !self.options.strict) else { return 0 };
-        multiplied_in_f32(graph)
+        if !for_gpus || self.options.strict {
+            return 0;
+        }
+        let bodies = &self.graphs[self.graphs.len() - self.bodies.len()..];
+        self.graphs.iter().take(1).chain(bodies).map(multiplied_in_f32).sum()
     }
 
     /// Nodes of the general graph.
@@ -108,8 +111,11 @@ impl Lane {
 
     pub(crate) fn simplify(&mut self) -> Result<(), CompileError> {
         let options = &self.options;
+        let first_body = self.graphs.len() - self.bodies.len();
         for (n, graph) in self.graphs.iter_mut().enumerate() {
-            let cx = PassContext::new(options.passes());
+            let is_body = n >= first_body;
+            // A loop may take no step.
+            let cx = PassContext::new(options.passes()).of_what_may_never_run(is_body);
             graph::optimize(graph, &cx).map_err(|source| CompileError::Pass { source })?;
             let halves = options.multiplies_halves().map(|half| (half, Which::Halves));
             for (to, which) in halves.chain(options.precision.stored().map(|to| (to, Which::Weighted))) {
@@ -127,7 +133,10 @@ impl Lane {
             }
             graph::tabulate::run(graph, &cx);
             kernels::check_graph(Phase::Simplify, graph)?;
-            self.dump.graph(Phase::Simplify, n, graph)?;
+            match n.checked_sub(first_body) {
+                Some(body) => self.dump.body(Phase::Simplify, body, graph)?,
+                None => self.dump.graph(Phase::Simplify, n, graph)?,
+            }
         }
         Ok(())
     }
@@ -135,9 +144,13 @@ impl Lane {
     pub(crate) fn plan(&mut self, cases: Vec<SpecialCase>) -> Result<(), CompileError> {
         let graphs = (std::mem::take(&mut self.graphs), std::mem::take(&mut self.bodies));
         self.plans = Plans::new(graphs, cases, &self.options)?;
+        let first_body = 1 + self.plans.special.len();
         for (n, plan) in self.plans.iter().enumerate() {
             kernels::check_graph(Phase::Plan, &plan.graph)?;
-            self.dump.of_case(Phase::Plan, n, || plan.to_string())?;
+            match n.checked_sub(first_body) {
+                Some(body) => self.dump.of_body(Phase::Plan, body, || plan.to_string())?,
+                None => self.dump.of_case(Phase::Plan, n, || plan.to_string())?,
+            }
         }
         Ok(())
     }

@@ -87,12 +87,12 @@ pub struct HostNode {
 }
 
 /// How the steps of a loop are computed that the host drives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Steps {
-    /// By kernels.
-    Compiled,
     /// By kernels, or where extents are not what these take for granted, by definitions.
     CompiledOrEvaluated,
+    /// By kernels.
+    Compiled,
 }
 
 impl Steps {

@@ -6,7 +6,7 @@ use infc_artifact::{ArtifactBuilder, NewWeight};
 use infc_ir::entity::{EntityId, ValueId};
 use infc_ir::op::HostBody;
 use infc_ir::scalar::Source;
-use infc_passes::form::{GraphPlan, OperandSource, PackedConstant, Packing, PlannedHost};
+use infc_passes::form::{GraphPlan, OperandSource, PackedConstant, Packing};
 use infc_tensor::DType;
 use rayon::prelude::*;
 use std::collections::hash_map::Entry;
@@ -49,7 +49,7 @@ pub(crate) fn add(
     let mut stored: Vec<&PackedConstant> = Vec::new();
     let mut is_table: Vec<bool> = Vec::new();
     for ((plan, constants), identities) in plans.iter().zip(&of_plans).zip(&hashed) {
-        let read_whole = read_whole(plan);
+        let read_whole = read_whole(plan, bodies);
         for (constant, identity) in constants.iter().zip(identities) {
             let looked_up = !read_whole.contains(&(constant.value, constant.packing.as_ref()));
             match places.entry(identity) {
@@ -106,7 +106,7 @@ pub(crate) fn add(
 }
 
 /// The constants of which something reads more than the elements that data names.
-fn read_whole(plan: &GraphPlan) -> HashSet<(ValueId, Option<&Packing>)> {
+fn read_whole<'p>(plan: &'p GraphPlan, bodies: &[Arc<HostBody>]) -> HashSet<(ValueId, Option<&'p Packing>)> {
     let of_kernels = plan.kernels.iter().flat_map(|planned| {
         let mut read = HashSet::new();
         for stage in planned.kernel.stages.iter() {
@@ -118,7 +118,7 @@ fn read_whole(plan: &GraphPlan) -> HashSet<(ValueId, Option<&Packing>)> {
         }
         planned.operands.iter().enumerate().filter(move |(n, _)| read.contains(n)).map(|(_, source)| source)
     });
-    let sources = of_kernels.chain(plan.hosts.iter().flat_map(|host| &host.inputs));
+    let sources = of_kernels.chain(plan.hosts.iter().flat_map(|host| bodies::operands(bodies, host)));
     sources
         .filter_map(|source| match source {
             OperandSource::Constant(constant) => Some((constant.value, constant.packing.as_ref())),
@@ -131,14 +131,11 @@ fn read_whole(plan: &GraphPlan) -> HashSet<(ValueId, Option<&Packing>)> {
 fn distinct<'p>(plan: &'p GraphPlan, bodies: &[Arc<HostBody>]) -> Vec<&'p PackedConstant> {
     let mut distinct: Vec<&PackedConstant> = Vec::new();
     let mut seen: HashSet<(ValueId, Option<&Packing>)> = HashSet::new();
-    let of_host = |host: &'p PlannedHost| {
-        let given = (0..host.op.inputs.len()).filter(|&input| host.op.inputs[input]);
-        given
-            .zip(&host.inputs)
-            .filter(|(input, _)| bodies::is_read(bodies, &host.op, *input))
-            .map(|(_, operand)| operand)
-    };
-    let operands = plan.kernels.iter().flat_map(|k| &k.operands).chain(plan.hosts.iter().flat_map(of_host));
+    let operands = plan
+        .kernels
+        .iter()
+        .flat_map(|k| &k.operands)
+        .chain(plan.hosts.iter().flat_map(|host| bodies::operands(bodies, host)));
     for source in operands {
         if let OperandSource::Constant(constant) = source
             && seen.insert((constant.value, constant.packing.as_ref()))

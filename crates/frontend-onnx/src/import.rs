@@ -397,7 +397,7 @@ impl<'m> Importer<'m, '_> {
 
 impl<'m, 'a> Importer<'m, 'a> {
     /// The outputs of an operator that holds graphs: theirs become part of ours; or, where that is not possible, the host
-    /// evaluates the node as it is.
+    /// evaluates the node as it is, or runs its steps.
     fn holder(
         &mut self,
         import: Import<'m, 'a>,

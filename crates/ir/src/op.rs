@@ -191,18 +191,20 @@ impl HostBody {
     }
 
     /// Whether the graph is for all that the loop may give it, so that nobody has to evaluate the loop by its definition: it
-    /// takes nothing for granted of extents, and of what it is given no integer of 64 bits but the number of the step is a size.
+    /// takes nothing for granted of extents, and nothing that it is given has to be within bounds to be a size, but for the
+    /// number of the step, which is.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let graph = &self.graph;
-        let may_be_too_large = |source: &SymbolSource| match source {
+        let is_bounded = |source: &SymbolSource| match source {
             SymbolSource::Element { input, .. } if *input > 0 => {
                 let port = graph.inputs.get(*input as usize);
                 port.is_none_or(|port| graph.port_type(port).dtype.size_bits() >= 64)
             }
+            SymbolSource::Computed(_) => true,
             _ => false,
         };
-        !graph.takes_for_granted() && !graph.sources.iter().any(|(_, source)| may_be_too_large(source))
+        !graph.takes_for_granted() && !graph.sources.iter().any(|(_, source)| is_bounded(source))
     }
 
     /// Whether no step changes an extent of a state; only of a body that [is whole](HostBody::is_whole) it is certain that

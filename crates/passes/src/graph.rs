@@ -137,6 +137,13 @@ impl PassContext {
         Self { options, ..Self::default() }
     }
 
+    /// Says whether the graph may be never run though nothing is taken for granted of its dims.
+    #[must_use]
+    pub fn of_what_may_never_run(self, may_never_run: bool) -> Self {
+        self.takes_for_granted.set(may_never_run);
+        self
+    }
+
     /// True if the graph, or one around it, takes something for granted of its dims or requires it: what cannot be
     /// computed in it may be what is never run.
     fn may_never_run(&self, graph: &Graph) -> bool {

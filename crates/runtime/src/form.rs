@@ -5,7 +5,6 @@ use crate::arena::Arena;
 use crate::binding::{Binding, OutputPlace};
 use crate::host::HostValues;
 use crate::model::Loaded;
-use crate::session::Loops;
 use infc_artifact::{Program, Segments, Specialization, Step};
 
 /// Bindings kept for the next run with the same dims.
@@ -23,8 +22,6 @@ pub(crate) struct Form {
     pub(crate) symbols: Vec<i64>,
     /// What host steps of the run in progress have made.
     pub(crate) host: HostValues,
-    /// What runs the bodies of loops, made when a run first comes to them.
-    pub(crate) loops: Loops,
 }
 
 impl Form {
@@ -37,7 +34,6 @@ impl Form {
             segments,
             symbols: Vec::new(),
             host: HostValues::new(spec, program),
-            loops: Loops::default(),
         }
     }
 

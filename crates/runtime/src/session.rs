@@ -9,7 +9,7 @@ mod steps;
 
 pub(crate) use self::gpu::DeviceSlots;
 use self::gpu::OnGpu;
-pub(crate) use self::loops::Loops;
+use self::loops::Loops;
 use self::observed::Observed;
 pub use self::ports::{RunInput, RunOutput};
 use crate::arena::{Arena, Span};
@@ -60,11 +60,11 @@ impl std::fmt::Debug for SessionOptions {
 pub struct RunOptions<'a> {
     /// Threads to use at most, the caller included; `None` for what the session allows. 1 uses the caller alone.
     pub max_threads: Option<usize>,
-    /// Fail with `runtime::deadline-exceeded` instead of starting another step after this, or, in a loop that the host
-    /// evaluates, another node.
+    /// Fail with `runtime::deadline-exceeded` instead of starting another step after this, those of loops included, or, in a loop
+    /// that the host evaluates, another node.
     pub deadline: Option<Instant>,
-    /// Fail with `runtime::cancelled` instead of starting another step, or another node of a loop that the host evaluates,
-    /// once this is true.
+    /// Fail with `runtime::cancelled` instead of starting another step, those of loops included, or another node of a loop that the
+    /// host evaluates, once this is true.
     pub cancel: Option<&'a AtomicBool>,
     /// Read and write denormal numbers as zero, which is faster where they are frequent. By default they are kept.
     pub flush_denormals: bool,
@@ -82,6 +82,8 @@ pub struct Session {
     entry: usize,
     /// What runs it.
     forms: Forms,
+    /// What runs steps of loops, made when a run first comes to them.
+    loops: Loops,
     pool: Pool,
     max_threads: usize,
     observer: Option<Arc<dyn Observer>>,
@@ -171,6 +173,7 @@ impl Session {
                 .gpu()
                 .map(|code| OnGpu::new(code, forms.memory.len(), options.observer.is_some() || options.device_time)),
             forms,
+            loops: Loops::default(),
             model,
         };
         if session.entry().symbols.is_empty() {

@@ -3,6 +3,7 @@
 use super::{Checked, ensure, lookup};
 use crate::manifest::Manifest;
 use crate::program::{Host, LoopBody, Program, Step};
+use infc_tensor::DType;
 
 /// Loops within loops, so many levels: each is a run within a run.
 const MAX_DEPTH: usize = 16;
@@ -45,6 +46,10 @@ fn one(host: &Host, body: &LoopBody, manifest: &Manifest, what: &dyn Fn() -> Str
     }
     let inputs = first + body.captures.len();
     ensure(entry.inputs.len() == inputs, what, format!("an entry with {inputs} inputs"), entry.inputs.len())?;
+    let dtypes = [entry.inputs[0].dtype, entry.inputs[1].dtype];
+    ensure(dtypes == [DType::I64, DType::Bool], what, "a number and a condition", format!("{dtypes:?}"))?;
     let outputs = 1 + host.outputs.len().max(body.states as usize);
-    ensure(entry.outputs.len() >= outputs, what, format!("an entry with {outputs} outputs"), entry.outputs.len())
+    let is_enough = entry.outputs.len() >= outputs && entry.outputs[0].dtype == DType::Bool;
+    let expected = || format!("an entry with {outputs} outputs, the first a condition");
+    ensure(is_enough, what, expected(), entry.outputs.len())
 }

@@ -44,6 +44,8 @@ struct Report {
     onnx_nodes: usize,
     /// The ONNX nodes that run on the host instead of as kernels.
     on_host: Vec<String>,
+    /// The loops whose steps are kernels, and that the host counts.
+    loops: Vec<String>,
     /// The ONNX nodes for which sizes that kernels compute are read during a run.
     told_sizes: Vec<String>,
     inputs: Vec<Port>,
@@ -136,6 +138,7 @@ impl Report {
             model,
             onnx_nodes: forecast.onnx_nodes,
             on_host: forecast.on_host,
+            loops: forecast.loops,
             told_sizes: forecast.told_sizes,
             inputs: ports(forecast.inputs),
             outputs: ports(forecast.outputs),
@@ -160,6 +163,13 @@ fn print(report: &Report, targets: &[String], console: &Console) -> Result<(), F
         format!("{} on the host: {}", report.on_host.len(), tables::few(&report.on_host, 8))
     };
     console.line(format!("  {} {} nodes → {} kernels, {host}", label("covered"), report.onnx_nodes, report.kernels))?;
+    if !report.loops.is_empty() {
+        let few = tables::few(&report.loops, 8);
+        console.line(format!(
+            "  {} counted by the host, their steps are kernels and in no figure: {few}",
+            label("loops")
+        ))?;
+    }
     if !report.told_sizes.is_empty() {
         let few = tables::few(&report.told_sizes, 8);
         console.line(format!("  {} read in a run, for {few}", label("sizes")))?;

@@ -9,9 +9,9 @@ use super::demand::{Demand, Producers};
 use super::held::is_value;
 use super::scope::Scopes;
 use super::{Importer, dangling};
-use crate::build::Builder;
+use crate::build::{Builder, carried};
 use crate::element::Element;
-use crate::error::ImportError;
+use crate::error::{ImportError, Problem};
 use crate::proto::GraphProto;
 use crate::tracked::Tracked;
 use infc_ir::entity::SymbolId;
@@ -26,6 +26,9 @@ use std::rc::Rc;
 /// Bodies of loops within bodies of loops, up to so many levels: each level may be imported several times for one import of
 /// the one around it.
 const MAX_DEPTH: usize = 3;
+
+/// How often what is thought of the states of a loop is corrected.
+const MAX_GUESSES: usize = 16;
 
 /// What a loop starts with, and what its steps read from around it.
 pub(super) struct Around<'m, 'v> {
@@ -69,7 +72,7 @@ impl<'m> Importer<'m, '_> {
         let captures: Vec<u32> = captured.map(|(n, _)| (around.first_captured + n) as u32).collect();
         let elements = around.states.iter().map(|state| state.element().cloned()).collect();
         let mut guess = Guess { changing: BTreeSet::new(), elements };
-        loop {
+        for _ in 0..MAX_GUESSES {
             let (graph, elements) = self.body_where(body, around, &guess).ok()?;
             let compiled = Compiled { body: HostBody { graph, captures: captures.clone() }, elements };
             let found = guess.corrected(&compiled)?;
@@ -78,6 +81,7 @@ impl<'m> Importer<'m, '_> {
             }
             guess = found;
         }
+        None
     }
 
     /// The graph, if the guess is right, and what is known of the values within its outputs.
@@ -131,6 +135,12 @@ impl<'m> Importer<'m, '_> {
         let mut scopes = importer.scopes;
         for (port, output) in body.output.iter().zip(&outputs) {
             scopes.build().output(port.name(), output).map_err(ImportError::value(port.name()))?;
+        }
+        // Types without arithmetic of their own are held as others, which says nothing of them.
+        if let Some(found) = outputs.iter().map(Tracked::dtype).find(|&dtype| carried_as(dtype) != dtype) {
+            let problem =
+                Problem::UnsupportedType { expected: "elements of whole bytes that are computed with", found };
+            return Err(ImportError::Value { value: body.name().to_owned(), problem });
         }
         let elements = outputs.iter().map(|output| output.element().cloned()).collect();
         let finished = scopes
@@ -204,6 +214,11 @@ impl<'m> Inputs<'m, '_> {
         }
         symbols.push(symbol)
     }
+}
+
+/// The type that stands for one in a graph.
+fn carried_as(dtype: DType) -> DType {
+    carried(&TensorType::new(dtype, Vec::new())).dtype
 }
 
 /// Whether values of this type are passed from step to step: tensors whose elements have bytes, and sequences.

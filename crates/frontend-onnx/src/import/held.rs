@@ -1,5 +1,5 @@
-//! Nodes that hold graphs and are evaluated by their definitions: because their values are sequences or optionals, or
-//! because what they do depends on data in a way that no kernel does.
+//! Nodes that hold graphs and that the host evaluates or drives: because their values are sequences or optionals, or
+//! because what they do depends on data in a way that no kernel does. Steps of loops are kernels all the same ([`super::body`]).
 
 mod results;
 
@@ -40,7 +40,7 @@ impl<'m> Importer<'m, '_> {
         })
     }
 
-    /// The outputs of a node that holds graphs and that the host evaluates; `None` if it cannot.
+    /// The outputs of a node that holds graphs and that the host evaluates, or whose steps it counts; `None` if it cannot.
     pub(super) fn held(
         &mut self,
         node: &'m NodeProto,

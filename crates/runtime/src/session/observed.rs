@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Observed {
     /// When the run began.
     begun: Option<Instant>,
-    /// When the run began whose loop this session's runs are steps of.
-    around: Option<Instant>,
+    /// Whether runs are steps of a loop of another one.
+    is_part: bool,
     /// Whether the observer looks at what steps have written.
     reads_slots: bool,
     /// Steps that are over or have been asked for, and have not been told.
@@ -47,28 +47,33 @@ impl Observed {
     pub(super) fn new(options: &SessionOptions) -> Self {
         let reads_slots = options.observer.as_ref().is_none_or(|observer| observer.reads_slots());
         let device = options.device_time.then_some(Duration::ZERO);
-        Self { begun: None, around: None, reads_slots, steps: Vec::new(), times: Vec::new(), device }
+        Self { begun: None, is_part: false, reads_slots, steps: Vec::new(), times: Vec::new(), device }
     }
 
-    /// When the run in progress began, if anybody wants to know.
-    pub(super) fn begun(&self) -> Option<Instant> {
-        self.begun
+    /// Says that the next runs of another session are parts of the run in progress.
+    pub(super) fn begin_part(&self, part: &mut Self) {
+        (part.is_part, part.begun) = (true, self.begun);
+        part.device = part.device.map(|_| Duration::ZERO);
     }
 
-    /// Says that the next runs are parts of one that began then.
-    pub(super) fn is_part_of(&mut self, around: Option<Instant>) {
-        self.around = around;
+    /// Takes in what the parts of a run took.
+    pub(super) fn end_part(&mut self, part: &Self) {
+        if let (Some(device), Some(took)) = (&mut self.device, part.device) {
+            *device += took;
+        }
     }
 
     /// Whether runs are parts of another one, whose end is told alone.
     pub(super) fn is_part(&self) -> bool {
-        self.around.is_some()
+        self.is_part
     }
 
     pub(super) fn begin(&mut self, begun: Option<Instant>) {
-        self.begun = self.around.or(begun);
         self.steps.clear();
-        self.device = self.device.map(|_| Duration::ZERO);
+        if !self.is_part {
+            self.begun = begun;
+            self.device = self.device.map(|_| Duration::ZERO);
+        }
     }
 }
 
@@ -77,6 +82,16 @@ fn is_on_gpu(step: &BoundStep) -> bool {
 }
 
 impl Session {
+    /// What sessions of loops within runs of this one are made with.
+    pub(super) fn options_of_loops(&self) -> SessionOptions {
+        SessionOptions {
+            max_threads: Some(self.max_threads),
+            observer: self.observer.clone(),
+            device_time: self.observed.device.is_some(),
+            ..SessionOptions::default()
+        }
+    }
+
     /// How long the GPU took for what the last run asked of it, from the beginning to the end of every stretch of kernels and copies
     /// within its memory that no step of the host interrupts. `None` unless [`SessionOptions::device_time`] asks for it, and a GPU runs the model.
     #[must_use]

@@ -1,6 +1,7 @@
 //! The steps of a run.
 
-use super::{Destination, RunOptions, Session, SessionOptions};
+use super::loops::Looped;
+use super::{Destination, RunOptions, Session};
 use crate::arena::Span;
 use crate::binding::{Binding, BoundCode, BoundLaunch, BoundStep, Place};
 use crate::code::{FpScope, synchronize_instructions};
@@ -201,7 +202,8 @@ impl Session {
         Ok(())
     }
 
-    /// Evaluates an operator. One that holds graphs, such as a loop, ends between two of their nodes if the run is to end.
+    /// Does what a step on the host is: evaluates an operator, or runs a loop of which an entry computes each step. Either ends
+    /// between two nodes, or two steps, if the run is to end.
     fn host_step(
         &mut self,
         (index, segment): (usize, usize),
@@ -210,43 +212,36 @@ impl Session {
     ) -> Result<(), RuntimeError> {
         let options = run.options;
         let steps = self.program().steps.len();
-        let Form { entry, segments, bindings, host, loops, .. } = self.forms.current_mut();
+        let own = self.options_of_loops();
+        let Form { entry, segments, bindings, host, .. } = self.forms.current_mut();
         let Step::Host(step) = &self.model.body.programs[*entry].steps[index] else { return Ok(()) };
         let interruption = || check_interruption(options, index + 1, steps);
-        let goes_on = || interruption().is_ok();
-        let shapes = (&bindings[segment][0].shapes, inputs);
-        let compiled = match &step.body {
-            Some(body) => {
-                let operand = |n: usize| {
-                    let arg = step.inputs.get(n)?.as_ref()?;
-                    Some(host.operand(arg, shapes.0.get(shapes.1.start + n), &self.slots))
-                };
-                let own = SessionOptions {
-                    max_threads: Some(self.max_threads),
-                    observer: self.observer.clone(),
-                    ..SessionOptions::default()
-                };
-                let begun = self.observed.begun();
-                // Its steps enter the pool themselves.
-                let had_entered = run.entered.take().is_some();
-                let session = loops.session(index, &self.model, body, own);
-                let made = session.and_then(|session| {
-                    session.observed.is_part_of(begun);
-                    super::loops::run(session, body, &operand, (options, &interruption))
-                });
-                run.entered = if had_entered { (run.enter)() } else { None };
+        let (shapes, numbers) = (&bindings[segment][0].shapes, inputs);
+        let mut made = Ok(None);
+        if let Some(body) = &step.body {
+            let operand = |n: usize| {
+                let arg = step.inputs.get(n)?.as_ref()?;
+                Some(host.operand(arg, shapes.get(numbers.start + n), &self.slots))
+            };
+            let looped = Looped { step, body, operand: &operand, options, interruption: &interruption };
+            // Its steps enter the pool themselves.
+            let had_entered = run.entered.take().is_some();
+            made = self.loops.session(&self.model, body, own).and_then(|session| {
+                self.observed.begin_part(&mut session.observed);
+                let made = looped.run(session);
+                self.observed.end_part(&session.observed);
                 made
-            }
-            None => Ok(None),
-        };
-        let evaluated = compiled.and_then(|made| match made {
+            });
+            run.entered = if had_entered { (run.enter)() } else { None };
+        }
+        let done = made.and_then(|made| match made {
             Some(outputs) => {
                 host.put(step, outputs);
                 Ok(())
             }
-            None => host.evaluate(&self.model, step, shapes.clone(), &self.slots, &goes_on),
+            None => host.evaluate(&self.model, step, (shapes, numbers), &self.slots, &|| interruption().is_ok()),
         });
-        evaluated.or_else(|error| interruption().and(Err(error)))?;
+        done.or_else(|error| interruption().and(Err(error)))?;
         for &slot in step.outputs.iter().flatten() {
             let begins = segments.of_slot[slot as usize];
             if begins > segment {

@@ -191,6 +191,8 @@ pub(super) struct HostReport {
     pub(super) origins: Vec<String>,
     /// Why no kernel computes it.
     pub(super) reason: String,
+    /// Of a loop whose steps are kernels, the index of the entry that they are.
+    pub(super) steps: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -552,6 +554,7 @@ fn host_reports(program: &Program) -> Vec<HostReport> {
             opset: host.opset,
             origins: host.origins.clone(),
             reason: host.reason.clone(),
+            steps: host.body.as_ref().map(|body| body.entry),
         })
     };
     program.steps.iter().enumerate().filter_map(report).collect()

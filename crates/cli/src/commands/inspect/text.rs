@@ -58,7 +58,7 @@ pub(super) fn print(report: &Report, console: &Console) -> Result<(), Failure> {
     ];
     console.write(table(&columns, rows).as_bytes())?;
     if let Some(variant) = &report.variant {
-        print_variant(variant, console)?;
+        print_variant(report, variant, console)?;
     }
     print_weights(report, console)?;
     print_provenance(report, console)
@@ -95,7 +95,7 @@ fn print_entries(report: &Report, console: &Console) -> Result<(), Failure> {
     Ok(())
 }
 
-fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failure> {
+fn print_variant(report: &Report, variant: &VariantReport, console: &Console) -> Result<(), Failure> {
     let dims: Vec<String> = variant.dims.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     let dims = if dims.is_empty() { String::new() } else { format!(" at {}", dims.join(", ")) };
     let title = format!("Kernels of {}{dims}", variant.target);
@@ -142,7 +142,7 @@ fn print_variant(variant: &VariantReport, console: &Console) -> Result<(), Failu
             kernel.schedule.lines().try_for_each(|line| console.line(format!("    {line}")))?;
         }
     }
-    variant.programs.iter().try_for_each(|program| print_host(program, console))?;
+    variant.programs.iter().try_for_each(|program| print_host(report, program, console))?;
     variant.programs.iter().try_for_each(|program| print_crossings(program, console))?;
     variant.programs.iter().try_for_each(|program| print_memory(program, console))
 }
@@ -164,7 +164,7 @@ fn print_crossings(program: &ProgramReport, console: &Console) -> Result<(), Fai
 }
 
 /// What runs on the host, and why.
-fn print_host(program: &ProgramReport, console: &Console) -> Result<(), Failure> {
+fn print_host(report: &Report, program: &ProgramReport, console: &Console) -> Result<(), Failure> {
     if program.host.is_empty() {
         return Ok(());
     }
@@ -181,7 +181,11 @@ fn print_host(program: &ProgramReport, console: &Console) -> Result<(), Failure>
         let name =
             if host.domain.is_empty() { host.op_type.clone() } else { format!("{}.{}", host.domain, host.op_type) };
         let node = few(&host.origins, ORIGINS_SHOWN);
-        vec![host.step.to_string(), name, host.opset.to_string(), node, host.reason.clone()]
+        let reason = match host.steps.and_then(|entry| report.entries.get(entry as usize)) {
+            Some(entry) => format!("steps are {}: {}", entry.name, host.reason),
+            None => host.reason.clone(),
+        };
+        vec![host.step.to_string(), name, host.opset.to_string(), node, reason]
     });
     console.write(table(&columns, rows).as_bytes())
 }

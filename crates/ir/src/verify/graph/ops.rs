@@ -7,7 +7,7 @@ use crate::access::Bound;
 use crate::entity::{EntityId, VarId};
 use crate::graph::{Graph, TensorType};
 use crate::index::{Dim, IndexExpr, Ranges};
-use crate::op::{ContractOp, HostOp, IfOp, MapOp, Op, Produced, RecurrenceOp, ReduceOp, ViewOp};
+use crate::op::{ContractOp, HostBody, HostOp, IfOp, MapOp, Op, Produced, RecurrenceOp, ReduceOp, ViewOp};
 use crate::scalar::Load;
 use infc_tensor::DType;
 
@@ -95,6 +95,30 @@ impl Checker<'_> {
     fn host(&mut self, host: &HostOp, outputs: &Types<'_>) {
         self.report.count("outputs", host.outputs.iter().filter(|&&named| named).count(), outputs.len());
         self.produced(&host.produces, outputs);
+        match &host.body {
+            Some(body) => self.host_body(host, body),
+            // What a loop computes, something has to say.
+            None if host.op_type == "Loop" && host.domain.is_empty() && host.graphs.is_empty() => {
+                self.report.push(ViolationKind::Missing { what: "the body of a loop" });
+            }
+            None => {}
+        }
+    }
+
+    /// The graph of a loop's step has what the loop gives it, and gives what the loop makes of it.
+    fn host_body(&mut self, host: &HostOp, body: &HostBody) {
+        let is_given = |input: usize| host.inputs.get(input) == Some(&true);
+        for &capture in body.captures.iter().filter(|&&capture| !is_given(capture as usize)) {
+            self.report.push(ViolationKind::Dangling { what: "input", id: capture.to_string() });
+        }
+        let before = HostBody::BEFORE_STATES + body.states();
+        self.report.count("inputs of a step", before + body.captures.len(), body.graph.inputs.len());
+        if !(HostBody::BEFORE_STATES..before).all(is_given) {
+            self.report.push(ViolationKind::Missing { what: "a state of a loop" });
+        }
+        if body.graph.outputs.len() < 1 + body.states().max(host.outputs.len()) {
+            self.report.push(ViolationKind::Missing { what: "an output of a step" });
+        }
     }
 
     fn produced(&mut self, produces: &[Produced], outputs: &Types<'_>) {
