@@ -30,6 +30,7 @@ use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
 use branch::{Assumptions, MAX_ANSWERS};
 use demand::{Demand, Producers};
+use held::Held;
 use infc_ir::graph::Graph;
 use infc_ir::symbol::Symbols;
 use scope::Scopes;
@@ -410,7 +411,8 @@ impl<'m, 'a> Importer<'m, 'a> {
         let has_values = inputs.iter().flatten().any(|input| held::is_value(input.dtype()));
         let has_unranked = node.op_type() != "If" && inputs.iter().flatten().any(Tracked::is_unranked);
         if (is_loop && has_values) || has_unranked {
-            let on_host = self.held(node, node_ref, inputs.clone(), "its states are sequences or optionals")?;
+            let reason = "its states are sequences or optionals";
+            let on_host = self.held(node, node_ref, inputs.clone(), Held::Any, reason)?;
             if let Some(outputs) = on_host {
                 return Ok(outputs);
             }
@@ -435,20 +437,23 @@ impl<'m, 'a> Importer<'m, 'a> {
         let is_of_state = |node: &NodeRef, problem: &Problem| {
             is_loop && *node == *node_ref && matches!(problem, Problem::ShapeMismatch { .. })
         };
-        let reason = match &error {
-            ImportError::Node { node, problem }
-                if (host::may_help(problem) || is_of_state(node, problem)) && !may_differ =>
-            {
-                problem.to_string()
+        let Some((state, names)) = before.filter(|_| !may_differ) else { return Err(error) };
+        // What is wrong with a node within may be so for kernels alone; if its steps can be compiled by themselves, it is.
+        let (reason, how) = match &error {
+            ImportError::Node { node, problem } if host::may_help(problem) || is_of_state(node, problem) => {
+                (problem.to_string(), Held::Any)
+            }
+            ImportError::Node { problem, .. } if is_loop => (problem.to_string(), Held::Compiled),
+            ImportError::UnsupportedOperators { .. } if is_loop => {
+                ("kernels do not compute all that its steps do".to_owned(), Held::Compiled)
             }
             _ => return Err(error),
         };
-        let Some((state, names)) = before else { return Err(error) };
         // What its nodes took for granted is not needed.
         self.scopes.return_to(names);
         self.scopes.build().return_to(state);
         self.scopes.build().set_origin(&node_ref.name);
-        if let Some(outputs) = self.held(node, node_ref, inputs.clone(), &reason).ok().flatten() {
+        if let Some(outputs) = self.held(node, node_ref, inputs.clone(), how, &reason).ok().flatten() {
             return Ok(outputs);
         }
         if !matches!(&error, ImportError::Node { node, problem } if is_of_state(node, problem)) {

@@ -40,7 +40,8 @@ enum Data {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     dtype: DType,
-    shape: Vec<usize>,
+    /// Shared, too: values in long sequences are cloned again and again.
+    shape: Arc<[usize]>,
     data: Data,
 }
 
@@ -68,7 +69,7 @@ impl Tensor {
         if expected != bytes.len() {
             return Err(TensorError::WrongLength { dtype, shape, expected_bytes: expected, found_bytes: bytes.len() });
         }
-        Ok(Self { dtype, shape, data: Data::Bytes(Arc::new(bytes)) })
+        Ok(Self { dtype, shape: shape.into(), data: Data::Bytes(Arc::new(bytes)) })
     }
 
     /// A tensor holding a copy of `elements`.
@@ -102,7 +103,7 @@ impl Tensor {
                 found_bytes: elements.len(),
             });
         }
-        Ok(Self { dtype: DType::String, shape: shape.to_vec(), data: Data::Strings(Arc::new(elements)) })
+        Ok(Self { dtype: DType::String, shape: shape.into(), data: Data::Strings(Arc::new(elements)) })
     }
 
     /// A sequence of values.
@@ -147,7 +148,7 @@ impl Tensor {
         if values.iter().map(Self::depth).max().unwrap_or(0) >= MAX_DEPTH {
             return Err(TensorError::TooDeep { limit: MAX_DEPTH });
         }
-        Ok(Self { dtype, shape: vec![values.len()], data: Data::Values(Arc::new(values)) })
+        Ok(Self { dtype, shape: [values.len()].into(), data: Data::Values(Arc::new(values)) })
     }
 
     /// How deep values lie within this one: 0 for tensors of numbers or text.
@@ -163,7 +164,7 @@ impl Tensor {
     pub fn scalar<T: Element>(value: T) -> Self {
         Self {
             dtype: T::DTYPE,
-            shape: Vec::new(),
+            shape: [].into(),
             data: Data::Bytes(Arc::new(AlignedBytes::from_slice(bytemuck::bytes_of(&value)))),
         }
     }
@@ -288,7 +289,7 @@ impl Tensor {
                 found_bytes: self.len_elems(),
             });
         }
-        Ok(Self { dtype: self.dtype, shape: shape.to_vec(), data: self.data.clone() })
+        Ok(Self { dtype: self.dtype, shape: shape.into(), data: self.data.clone() })
     }
 
     /// Element `index` of the flattened tensor as f64 (integers above 2⁵³ are rounded); `None` for strings, complex

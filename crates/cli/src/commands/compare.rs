@@ -173,7 +173,7 @@ fn plans_again(path: &Path, artifact: &infc_runtime::Model, console: &Console) -
     let kernels = plans.first().map_or(0, |plan| plan.kernels.len());
     console.note(format!("  interpreting {kernels} kernels"));
     if compilation.report.on_host.iter().any(|host| host.steps.is_some()) {
-        console.note("  steps of loops are compared by what the loops give, not kernel by kernel".to_owned());
+        console.note("  steps of loops are compared by what the loops give, not kernel by kernel");
     }
     Ok(compilation)
 }

@@ -47,7 +47,7 @@ fn body(net: Net, rank: usize, outputs: &[&str]) -> GraphProto {
 
 /// `x` through a loop of steps up to the one of this number, `last`.
 fn looped(x: &[&str], graph: &GraphProto, outputs: &[&str]) -> Net {
-    let net = Net::new(18).input("x", DType::F32, x).input("last", DType::I64, &[]);
+    let net = Net::new(19).input("x", DType::F32, x).input("last", DType::I64, &[]);
     let net =
         net.constant("true", &bool_of(true)).node("Loop", &["", "true", "x"], outputs, &[("body", Attr::Graph(graph))]);
     outputs.iter().fold(net, |net, output| net.output(output))
@@ -371,4 +371,173 @@ fn steps_are_observed() {
     assert!(each > 0);
     assert_eq!([launched(1), launched(6)], [2 * each, 7 * each]);
     assert_eq!(seen.runs.load(Ordering::Relaxed), 3);
+}
+
+/// `x` through as many steps as `count` says.
+fn counted(graph: &GraphProto, outputs: &[&str]) -> Net {
+    let net = Net::new(18).input("x", DType::F32, &["N"]).input("count", DType::I64, &[]);
+    let net = net.node("Loop", &["count", "", "x"], outputs, &[("body", Attr::Graph(graph))]);
+    outputs.iter().fold(net, |net, output| net.output(output))
+}
+
+/// What `count` steps make of `x`, in a session of the loop over this graph.
+fn after_steps(graph: &GraphProto, x: &[f32], counts: [i64; 3]) -> [Vec<f32>; 3] {
+    let mut session = counted(graph, &["y"]).session();
+    let x = Tensor::from_elements(&[x.len()], x).expect("as many");
+    counts.map(|count| {
+        let y = run(&mut session, &[&x, &Tensor::scalar(count)]).remove(0);
+        y.elements::<f32>().expect("floats").to_vec()
+    })
+}
+
+/// One value may be the next of two states.
+#[test]
+fn a_value_may_be_two_results() {
+    let mut graph = Net::new(18)
+        .node("Less", &["step", "last"], &["more"], &[])
+        .node("Neg", &["q"], &["r"], &[])
+        .output("more")
+        .output("r")
+        .output("r")
+        .graph();
+    let states = [value("p", DType::F32, Some(1)), value("q", DType::F32, Some(1))];
+    let scalars = [value("step", DType::I64, Some(0)), value("on", DType::Bool, Some(0))];
+    graph.input = scalars.into_iter().chain(states).collect();
+    let net = Net::new(18)
+        .input("x", DType::F32, &["N"])
+        .input("w", DType::F32, &["M"])
+        .input("last", DType::I64, &[])
+        .constant("true", &bool_of(true))
+        .node("Loop", &["", "true", "x", "w"], &["a", "b"], &[("body", Attr::Graph(&graph))])
+        .output("a")
+        .output("b");
+    let w = Tensor::from_elements(&[3], &[1.0f32, 2.0, 3.0]).expect("three");
+    let made = run(&mut net.session(), &[&floats(&[2]), &w, &Tensor::scalar(0i64)]);
+    let negated = Tensor::from_elements(&[3], &[-1.0f32, -2.0, -3.0]).expect("three");
+    assert_eq!(made, [negated.clone(), negated]);
+}
+
+/// What no kernel computes, a step on the host does, and kernels the rest.
+#[test]
+fn steps_may_have_what_no_kernel_computes() {
+    let net = Net::new(18)
+        .node("Unique", &["state"], &["once"], &[])
+        .constant("two", &Tensor::scalar(2.0f32))
+        .node("Div", &["once", "two"], &["half"], &[])
+        .node("Floor", &["half"], &["next"], &[])
+        .node("Identity", &["on"], &["more"], &[]);
+    let found = after_steps(&body(net, 1, &[]), &[9.0, 4.0, 8.0, 9.0, 5.0], [0, 1, 2]);
+    assert_eq!(found, [vec![9.0, 4.0, 8.0, 9.0, 5.0], vec![2.0, 2.0, 4.0, 4.0], vec![1.0, 2.0]]);
+}
+
+/// Branches of a step may give a state other extents.
+#[test]
+fn a_branch_may_change_an_extent() {
+    let longer = Net::new(18).node("Concat", &["state", "x"], &["t"], &[("axis", Attr::Int(0))]).output("t").graph();
+    let negated = Net::new(18).node("Neg", &["state"], &["e"], &[]).output("e").graph();
+    let net = Net::new(18)
+        .constant("two", &Tensor::scalar(2i64))
+        .constant("none", &Tensor::scalar(0i64))
+        .node("Mod", &["step", "two"], &["rest"], &[])
+        .node("Equal", &["rest", "none"], &["even"], &[])
+        .node(
+            "If",
+            &["even"],
+            &["next"],
+            &[("then_branch", Attr::Graph(&longer)), ("else_branch", Attr::Graph(&negated))],
+        )
+        .node("Identity", &["on"], &["more"], &[]);
+    let found = after_steps(&body(net, 1, &[]), &[1.0, -2.0], [1, 2, 3]);
+    let [x, y] = [1.0, -2.0];
+    assert_eq!(found, [vec![x, y, x, y], vec![-x, -y, -x, -y], vec![-x, -y, -x, -y, x, y]]);
+}
+
+/// A loop within a step, whose state grows, or which stands in a branch.
+#[test]
+fn loops_within_steps() {
+    let with_inputs = |net: Net, rank| {
+        let mut graph = net.output("still").output("after").graph();
+        let inputs = [value("turn", DType::I64, Some(0)), value("goes", DType::Bool, Some(0))];
+        graph.input = inputs.into_iter().chain([value("before", DType::F32, rank)]).collect();
+        graph
+    };
+    let growing = Net::new(18).node("Less", &["turn", "step"], &["still"], &[]).node(
+        "Concat",
+        &["before", "x"],
+        &["after"],
+        &[("axis", Attr::Int(0))],
+    );
+    let net = Net::new(18)
+        .constant("yes", &bool_of(true))
+        .node("Loop", &["count", "yes", "x"], &["all"], &[("body", Attr::Graph(&with_inputs(growing, Some(1))))])
+        .node("ReduceSum", &["all"], &["sum"], &[("keepdims", Attr::Int(0))])
+        .node("Add", &["state", "sum"], &["next"], &[])
+        .node("Identity", &["on"], &["more"], &[]);
+    // Step i sums `x` i + 2 times, but not more often than there are steps, and once.
+    let found = after_steps(&body(net, 1, &[]), &[1.0, 2.0], [0, 1, 3]);
+    assert_eq!(found, [vec![1.0, 2.0], vec![7.0, 8.0], vec![1.0 + 27.0, 2.0 + 27.0]]);
+
+    let subtracting =
+        Net::new(18).node("Identity", &["goes"], &["still"], &[]).node("Sub", &["before", "x"], &["after"], &[]);
+    let looped = Net::new(18)
+        .node("Loop", &["count", "", "state"], &["t"], &[("body", Attr::Graph(&with_inputs(subtracting, Some(1))))])
+        .output("t")
+        .graph();
+    let negated = Net::new(18).node("Neg", &["state"], &["e"], &[]).output("e").graph();
+    let net = Net::new(18)
+        .constant("limit", &Tensor::scalar(0.5f32))
+        .node("ReduceMax", &["state"], &["most"], &[("keepdims", Attr::Int(0))])
+        .node("Greater", &["most", "limit"], &["large"], &[])
+        .node(
+            "If",
+            &["large"],
+            &["next"],
+            &[("then_branch", Attr::Graph(&looped)), ("else_branch", Attr::Graph(&negated))],
+        )
+        .node("Identity", &["on"], &["more"], &[]);
+    let found = after_steps(&body(net, 1, &[]), &[1.0, 2.0], [1, 2, 3]);
+    assert_eq!(found, [vec![0.0, 0.0], vec![1.0, 2.0], vec![-1.0, -2.0]]);
+}
+
+/// States that are lists of nothing, which each step changes round: what is within says ever another thing.
+#[test]
+fn what_is_thought_of_states_settles() {
+    let mut graph = Net::new(18)
+        .node("Less", &["step", "last"], &["more"], &[])
+        .node("Identity", &["q"], &["p1"], &[])
+        .node("Identity", &["p"], &["q1"], &[])
+        .output("more")
+        .output("p1")
+        .output("q1")
+        .graph();
+    let states = [value("p", DType::F32, None), value("q", DType::F32, None)];
+    let scalars = [value("step", DType::I64, Some(0)), value("on", DType::Bool, Some(0))];
+    graph.input = scalars.into_iter().chain(states).collect();
+    let net = Net::new(18)
+        .input("last", DType::I64, &[])
+        .constant("true", &bool_of(true))
+        .constant("first", &floats(&[2]))
+        .constant("second", &floats(&[3]))
+        .node("SequenceConstruct", &["first"], &["one"], &[])
+        .node("SequenceErase", &["one"], &["none"], &[])
+        .node("SequenceConstruct", &["second"], &["other"], &[])
+        .node("SequenceErase", &["other"], &["nothing"], &[])
+        .node("Loop", &["", "true", "none", "nothing"], &["a", "b"], &[("body", Attr::Graph(&graph))])
+        .node("SequenceLength", &["a"], &["y"], &[])
+        .output("y");
+    assert_eq!(run(&mut net.session(), &[&Tensor::scalar(3i64)]), [Tensor::scalar(0i64)]);
+}
+
+/// Elements that are held as others are not taken for these.
+#[test]
+fn small_floats_are_not_taken_for_bytes() {
+    let net = Net::new(19)
+        .node("Cast", &["state"], &["small"], &[("to", Attr::Int(17))])
+        .node("Neg", &["state"], &["next"], &[])
+        .node("Less", &["step", "last"], &["more"], &[]);
+    let graph = body(net, 1, &["small"]);
+    let net = looped(&["N"], &graph, &["y", "all"]).node("Cast", &["all"], &["z"], &[("to", Attr::Int(1))]).output("z");
+    let error =
+        net.compile(&CompileOptions::default()).expect_err("it would be evaluated, which has bytes in its place");
+    assert_eq!(error.code(), "onnx::dynamic-value", "{error}");
 }

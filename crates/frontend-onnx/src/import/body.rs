@@ -134,7 +134,12 @@ impl<'m> Importer<'m, '_> {
         let outputs = importer.block(body)?;
         let mut scopes = importer.scopes;
         for (port, output) in body.output.iter().zip(&outputs) {
-            scopes.build().output(port.name(), output).map_err(ImportError::value(port.name()))?;
+            // One value may be several results.
+            let mut name = port.name().to_owned();
+            while scopes.build().graph.outputs.iter().any(|other| other.name == name) {
+                name.push('\'');
+            }
+            scopes.build().output(&name, output).map_err(ImportError::value(port.name()))?;
         }
         // Types without arithmetic of their own are held as others, which says nothing of them.
         if let Some(found) = outputs.iter().map(Tracked::dtype).find(|&dtype| carried_as(dtype) != dtype) {

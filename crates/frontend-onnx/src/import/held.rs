@@ -18,6 +18,15 @@ use infc_tensor::{Attributes, DType, DTypeClass, Subgraphs};
 use results::{output_types, tell_results};
 use std::cell::Cell;
 
+/// How a node that holds graphs may be on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// If its steps are compiled.
+    Compiled,
+    /// Evaluated, too.
+    Any,
+}
+
 /// True for sequences, optionals and maps.
 pub(super) fn is_value(dtype: DType) -> bool {
     dtype.class() == DTypeClass::Value
@@ -31,7 +40,7 @@ impl<'m> Importer<'m, '_> {
         node_ref: &NodeRef,
         inputs: Vec<Option<Tracked>>,
     ) -> Result<Vec<Tracked>, ImportError> {
-        let on_host = self.held(node, node_ref, inputs, "its values are sequences")?;
+        let on_host = self.held(node, node_ref, inputs, Held::Any, "its values are sequences")?;
         on_host.ok_or_else(|| {
             let found = "operators without a definition".to_owned();
             let problem =
@@ -46,6 +55,7 @@ impl<'m> Importer<'m, '_> {
         node: &'m NodeProto,
         node_ref: &NodeRef,
         mut inputs: Vec<Option<Tracked>>,
+        how: Held,
         reason: &str,
     ) -> Result<Option<Vec<Tracked>>, ImportError> {
         if !self.scopes.build().may_use_host || !host::defines(&node_ref.op_type, &node_ref.domain, node_ref.opset) {
@@ -68,7 +78,8 @@ impl<'m> Importer<'m, '_> {
         let in_order = |name: &String| captured.iter().find(|(known, _)| known == name).cloned();
         let in_order: Option<Vec<(&str, Tracked)>> = held.captures.iter().map(in_order).collect();
         let compiled = in_order.and_then(|captured| self.compiled_steps(node, &inputs, &captured));
-        if !is_defined && compiled.as_ref().is_none_or(|compiled| !compiled.body.is_whole()) {
+        let is_whole = compiled.as_ref().is_some_and(|compiled| compiled.body.is_whole());
+        if (how == Held::Compiled && compiled.is_none()) || (!is_defined && !is_whole) {
             return Ok(None);
         }
         let results = match compiled.as_ref().filter(|compiled| compiled.body.is_whole()) {

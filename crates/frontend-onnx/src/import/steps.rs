@@ -12,7 +12,7 @@ use crate::error::{ImportError, NodeRef, Problem};
 use crate::known::Item;
 use crate::proto::{GraphProto, NodeProto};
 use crate::tracked::Tracked;
-use infc_ir::graph::TensorType;
+use infc_ir::graph::{Graph, TensorType};
 use infc_ir::index::{Dim, Proof};
 use infc_ir::op::Op;
 use infc_ir::scalar::{BinaryOp, Const, ScalarOp};
@@ -257,7 +257,7 @@ impl<'m> Importer<'m, '_> {
             }
         }
         let graph = &self.scopes.build().graph;
-        if graph.nodes.iter().any(|n| matches!(n.op, Op::Recurrence(_))) {
+        if has_recurrence(graph) {
             let (attribute, expected, found) = ("body", "a body without loops", "a loop inside of it".to_owned());
             return Err(in_node(Problem::UnsupportedAttribute { attribute, expected, found }));
         }
@@ -408,4 +408,13 @@ fn last_state(build: &mut Builder, initial: &Tracked, all: &Tracked, steps: &Dim
     let with_first = build.concat(&[&first, all], 0)?;
     let index = std::iter::once(steps.clone()).chain((0..initial.rank()).map(var)).collect();
     build.view(&with_first, index, initial.shape().to_vec())
+}
+
+/// Whether there are steps in a graph that see each other, in branches, too.
+fn has_recurrence(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| match &node.op {
+        Op::Recurrence(_) => true,
+        Op::If(branches) => has_recurrence(&branches.then) || has_recurrence(&branches.otherwise),
+        _ => false,
+    })
 }
