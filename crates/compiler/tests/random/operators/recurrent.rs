@@ -95,23 +95,26 @@ fn choice(d: &mut Draft) -> Option<Candidate> {
     Some(Candidate::new("If", &[condition]).holding(graphs, &[x]))
 }
 
-/// So many steps, each of which changes a state by a value around the loop, and gives a part of a result.
+/// So many steps, each of which changes a state by a value around the loop, and gives a part of a result. Some loops end where
+/// data says, and before they have taken as many.
 fn steps(d: &mut Draft) -> Option<Candidate> {
     let state = d.float()?;
     let (dtype, shape) = (d.dtype(state), d.shape(state));
     let beside = d.weight(dtype, &shape[shape.len() / 2..]);
     // Of no steps, a result has the extents that the graph declares, which are those of this run.
     let count = d.random.between(1, 4);
-    let count = d.int(count);
+    let ends_on_data = d.random.flag() == 1;
+    let limit = d.int(count);
+    let count = if ends_on_data { d.constant(&Tensor::scalar(i64::MAX)) } else { limit };
     let opset = d.opset;
     let [change, give] = [*d.random.pick(&["Add", "Sub", "Max"]), *d.random.pick(&["Abs", "Tanh", "Identity"])];
     let body = Subgraph {
         inputs: ["n", "before", "x"].map(str::to_owned).to_vec(),
-        nodes: vec![
-            node("Identity", &["before"], "after", opset),
-            node(change, &["x", "w"], "next", opset),
-            node(give, &["next"], "part", opset),
-        ],
+        nodes: [
+            going_on(ends_on_data, opset),
+            vec![node(change, &["x", "w"], "next", opset), node(give, &["next"], "part", opset)],
+        ]
+        .concat(),
         outputs: vec![
             SubgraphOutput { name: "after".to_owned(), dtype: DType::Bool, shape: Vec::new() },
             output("next", d.at(state)),
@@ -119,10 +122,31 @@ fn steps(d: &mut Draft) -> Option<Candidate> {
         ],
         ..Subgraph::default()
     };
-    let graphs = Subgraphs { roots: vec![("body".to_owned(), 0)], captures: vec!["w".to_owned()], graphs: vec![body] };
     let on = d.constant(&cast(&Tensor::scalar(1i64), DType::Bool));
     let candidate = Candidate::new("Loop", &[count, on, state]).outputs(2);
-    Some(candidate.holding(graphs, &[beside]))
+    let captured = if ends_on_data { vec![beside, limit] } else { vec![beside] };
+    let captures = ["w", "limit"][..captured.len()].iter().map(|&name| name.to_owned()).collect();
+    let graphs = Subgraphs { roots: vec![("body".to_owned(), 0)], captures, graphs: vec![body] };
+    Some(candidate.holding(graphs, &captured))
+}
+
+/// Whether another step comes: always, or if data says so and there have been fewer than `limit`.
+fn going_on(ends_on_data: bool, opset: i64) -> Vec<SubgraphNode> {
+    if !ends_on_data {
+        return vec![node("Identity", &["before"], "after", opset)];
+    }
+    // A sum that is a number is equal to itself.
+    let mut sum = node("ReduceSum", &["x"], "sum", opset);
+    sum.attributes = Attributes::from_iter([("keepdims", 0i64)]);
+    let mut cast = node("Cast", &["sum"], "float", opset);
+    cast.attributes = Attributes::from_iter([("to", 1i64)]);
+    vec![
+        sum,
+        cast,
+        node("Equal", &["float", "float"], "is_number", opset),
+        node("Less", &["n", "limit"], "fewer", opset),
+        node("And", &["fewer", "is_number"], "after", opset),
+    ]
 }
 
 /// A state that every slice along an axis changes, and a result per slice, from either end.
