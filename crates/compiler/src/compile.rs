@@ -365,12 +365,16 @@ fn import_all(
     for case in &*cases {
         specialize::check(&graphs[0], case)?;
         let graph = import(model, &specialize::import_options(import_options, case));
-        graphs.push(graph.map_err(|error| specialize::failed(case, &error))?);
+        let graph = graph.map_err(|error| specialize::failed(case, &error))?;
+        if let Some(reason) = specialize::unlike(&graphs[0], &graph) {
+            return Err(CompileError::BadSpecialCase { case: case.to_string(), reason });
+        }
+        graphs.push(graph);
     }
     let usual = specialize::usual(&graphs[0]);
     if cases.is_empty() && !usual.dims.is_empty() && specialize::check(&graphs[0], &usual).is_ok() {
         // As of those below, nobody has asked for it.
-        if let Ok(graph) = import(model, &specialize::import_options(import_options, &usual)) {
+        if let Some(graph) = unasked(model, import_options, &usual, &graphs[0]) {
             graphs.push(graph);
             cases.push(usual);
         }
@@ -388,7 +392,7 @@ fn import_all(
                 continue;
             }
             // Nobody has asked for these: what the model is not for either is left to the requirement.
-            if let Ok(graph) = import(model, &specialize::import_options(import_options, &case)) {
+            if let Some(graph) = unasked(model, import_options, &case, &graphs[0]) {
                 graphs.push(graph);
                 further.push(case);
             }
@@ -405,6 +409,12 @@ fn import_all(
         graphs.push(graph);
     }
     Ok(graphs)
+}
+
+/// The graph of a case that nobody has asked for, if there can be one.
+fn unasked(model: &Model, options: &ImportOptions, case: &SpecialCase, general: &Graph) -> Option<Graph> {
+    let graph = import(model, &specialize::import_options(options, case)).ok()?;
+    specialize::unlike(general, &graph).is_none().then_some(graph)
 }
 
 fn target(text: &str) -> Result<VariantTarget, CompileError> {

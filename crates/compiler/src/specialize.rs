@@ -188,6 +188,16 @@ fn is_dim(graph: &Graph, id: SymbolId) -> bool {
     matches!(graph.source(id), Some(SymbolSource::Axis { .. }))
 }
 
+/// Why a case is none of the general graph: who runs that one could not run this one. An output of any number of axes stays
+/// one, and so does one of a known number.
+pub(crate) fn unlike(general: &Graph, case: &Graph) -> Option<String> {
+    let outputs = general.outputs.iter().zip(&case.outputs);
+    let mut unlike = outputs.filter(|(port, other)| general.is_unranked(port) != case.is_unranked(other));
+    unlike
+        .next()
+        .map(|(port, _)| format!("only in general, or only here, output `{}` has any number of axes", port.name))
+}
+
 /// How a case is imported.
 pub(crate) fn import_options(general: &ImportOptions, case: &SpecialCase) -> ImportOptions {
     let mut options = general.clone();

@@ -278,3 +278,26 @@ fn of_first_two(x: &Tensor) -> Tensor {
     let means: Vec<f32> = (0..12).map(|n| (x[n] + x[n + 12]) / 2.0).collect();
     Tensor::from_elements(&[1, 1, 1, 3, 2, 2], &means).expect("a tensor")
 }
+
+/// What has any number of axes in general, and a known one where a list's length is: that is no case of the other.
+#[test]
+fn cases_have_as_many_axes_as_the_model() {
+    let net = || {
+        Net::new(18)
+            .input("s", DType::I64, &["N"])
+            .input("x", DType::F32, &["N", "3"])
+            .node("ConstantOfShape", &["s"], &["y"], &[])
+            .node("Squeeze", &["x"], &["z"], &[])
+            .output("y")
+            .output("z")
+    };
+    // `Squeeze` would have a case for one row.
+    assert!(compiled(net()).special_plans.is_empty());
+    let mut session = net().session();
+    let y = session.run_owned(&[&list(&[2, 3]), &tensor(&[2, 3])]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((y[0].shape(), y[1].shape()), (&[2, 3][..], &[2, 3][..]));
+    let asked = CompileOptions { specialize: vec![("N".to_owned(), vec![1])], ..CompileOptions::default() };
+    let error = net().compile(&asked).expect_err("it is told");
+    assert_eq!(error.code(), "compile::bad-special-case");
+    assert!(error.to_string().contains("output `y`"), "{error}");
+}
