@@ -4,14 +4,15 @@
 //! and those that steps may change are symbols. Which ones change shows when the graph is there, so it is imported anew until no
 //! step gives a state another extent than it says it takes. Constants from around the loop are constants of the graph.
 
+use super::Importer;
 use super::branch::Assumptions;
 use super::demand::{Demand, Producers};
 use super::held::is_value;
 use super::scope::Scopes;
-use super::{Importer, dangling};
 use crate::build::{Builder, carried};
 use crate::element::Element;
 use crate::error::{ImportError, Problem};
+use crate::known::Item;
 use crate::proto::GraphProto;
 use crate::tracked::Tracked;
 use infc_ir::entity::SymbolId;
@@ -68,7 +69,7 @@ impl<'m> Importer<'m, '_> {
         if self.scopes.build().is_trial || self.depth >= MAX_DEPTH || !is_whole || !all.into_iter().all(is_passed) {
             return None;
         }
-        let captured = around.captured.iter().enumerate().filter(|(_, (_, value))| value.constant().is_none());
+        let captured = around.captured.iter().enumerate().filter(|(_, (_, value))| !is_known(value));
         let captures: Vec<u32> = captured.map(|(n, _)| (around.first_captured + n) as u32).collect();
         let elements = around.states.iter().map(|state| state.element().cloned()).collect();
         let mut guess = Guess { changing: BTreeSet::new(), elements };
@@ -121,8 +122,8 @@ impl<'m> Importer<'m, '_> {
             inputs.add(port.name(), state.ty(), element, &|axis| guess.changing.contains(&(n, axis)))?;
         }
         for (name, value) in around.captured {
-            match value.constant() {
-                Some(_) => inputs.scopes.define(name, value.in_another_graph().ok_or_else(|| dangling(name))?),
+            match value.in_another_graph().filter(|_| is_known(value)) {
+                Some(known) => inputs.scopes.define(name, known),
                 None => inputs.add(name, value.ty(), value.element().cloned(), &|_| false)?,
             }
         }
@@ -141,8 +142,9 @@ impl<'m> Importer<'m, '_> {
             }
             scopes.build().output(&name, output).map_err(ImportError::value(port.name()))?;
         }
-        // Types without arithmetic of their own are held as others, which says nothing of them.
-        if let Some(found) = outputs.iter().map(Tracked::dtype).find(|&dtype| carried_as(dtype) != dtype) {
+        // Types without arithmetic of their own are held as others, which says nothing of them, as are values of any rank.
+        let is_held = |output: &&Tracked| output.is_unranked() || carried_as(output.dtype()) != output.dtype();
+        if let Some(found) = outputs.iter().find(is_held).map(Tracked::dtype) {
             let problem =
                 Problem::UnsupportedType { expected: "elements of whole bytes that are computed with", found };
             return Err(ImportError::Value { value: body.name().to_owned(), problem });
@@ -221,6 +223,19 @@ impl<'m> Inputs<'m, '_> {
     }
 }
 
+/// Whether a step knows a value from around its loop: a constant, or numbers that follow from constants.
+fn is_known(value: &Tracked) -> bool {
+    let is_number = |item: &Item| match item {
+        Item::Int(dim) => dim.as_const().is_some(),
+        Item::Const(_) => true,
+    };
+    let has_numbers = || match value.as_uniform() {
+        Some(item) => is_number(item) && value.ty().static_shape().is_some(),
+        None => value.items().is_some_and(|items| items.iter().all(is_number)),
+    };
+    value.in_another_graph().is_some() && (value.constant().is_some() || has_numbers())
+}
+
 /// The type that stands for one in a graph.
 fn carried_as(dtype: DType) -> DType {
     carried(&TensorType::new(dtype, Vec::new())).dtype
@@ -238,7 +253,7 @@ impl Guess {
         let graph = &compiled.body.graph;
         let mut corrected = self.clone();
         let condition = graph.outputs.first()?;
-        if graph.ty(condition.value).dtype != DType::Bool {
+        if graph.ty(condition.value).dtype != DType::Bool || graph.outputs.len() <= self.elements.len() {
             return None;
         }
         for (n, port) in graph.outputs.iter().skip(1).enumerate() {
