@@ -154,11 +154,13 @@ fn has_any(graph: &GraphProto, operators: &[onnx::HostOperator]) -> bool {
     })
 }
 
-/// What computes the nodes of a compiled model.
+/// What computes the nodes of a compiled model. Of loops that the host drives, kernels compute the steps, but for nodes within
+/// that are on the host, too.
 fn share(report: &Report) -> &'static str {
+    let has_steps = report.on_host.iter().any(|host| host.steps.is_some());
     match report.on_host.len() {
         0 => "native",
-        n if n < report.onnx_nodes => "mixed",
+        n if has_steps || n < report.onnx_nodes => "mixed",
         _ => "host",
     }
 }
