@@ -68,21 +68,17 @@ impl<'m> Importer<'m, '_> {
         let (attributes, mut held) = defined.unwrap_or_else(undefined);
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
         // The names are those of the model, which outlives the scopes.
-        let mut captured: Vec<(&str, Tracked)> = Vec::new();
-        for name in check::reads(node) {
-            let is_new = captured.iter().all(|(known, _)| *known != name);
-            if is_new && held.captures.iter().any(|captured| captured == name) {
-                captured.push((name, self.scopes.value(name)?.ok_or_else(|| super::dangling(name))?));
-            }
+        let reads = check::reads(node);
+        let mut captured: Vec<(&str, Tracked)> = Vec::with_capacity(held.captures.len());
+        for name in held.captures.iter().filter_map(|captured| reads.iter().copied().find(|name| captured == name)) {
+            captured.push((name, self.scopes.value(name)?.ok_or_else(|| super::dangling(name))?));
         }
-        let in_order = |name: &String| captured.iter().find(|(known, _)| known == name).cloned();
-        let in_order: Option<Vec<(&str, Tracked)>> = held.captures.iter().map(in_order).collect();
-        let compiled = in_order.and_then(|captured| self.compiled_steps(node, &inputs, &captured));
+        let compiled = self.compiled_steps(node, &inputs, &captured);
         let is_whole = compiled.as_ref().is_some_and(|compiled| compiled.body.is_whole());
         if (how == Held::Compiled && compiled.is_none()) || (!is_defined && !is_whole) {
             return Ok(None);
         }
-        let results = match compiled.as_ref().filter(|compiled| compiled.body.is_whole()) {
+        let results = match compiled.as_ref().filter(|_| is_whole) {
             Some(compiled) => compiled.results(),
             None => self.results_of_body(node, node_ref, &inputs),
         };
@@ -105,8 +101,7 @@ impl<'m> Importer<'m, '_> {
             return self.evaluated(node, node_ref, (attributes, held), values, &outputs).map(Some);
         }
         // Behind the inputs that the operator has.
-        let find = |name: &String| captured.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-        inputs.extend(held.captures.iter().map(find));
+        inputs.extend(captured.into_iter().map(|(_, value)| Some(value)));
         let build = self.scopes.build();
         let mut call = Call { node, opset: node_ref.opset, inputs, build, wanted: Cell::default() };
         let outputs = host::import_holder(
