@@ -4,7 +4,7 @@ use crate::process;
 use infc::VariantTarget;
 use infc_artifact::{Hash, features};
 use infc_codegen_cpu::Target;
-use infc_codegen_cpu::target::{Feature, Level};
+use infc_codegen_cpu::target::{Feature, Level, MachineModel};
 use infc_runtime::{Gpu, host_arch, host_has, installed_gpu};
 use infc_tune::{MachineProfile, PROFILE_BYTES};
 use std::fs::File;
@@ -105,6 +105,11 @@ pub(crate) fn native() -> Option<Native> {
 }
 
 impl Native {
+    /// The target and what was measured of the machine, as options of compilations name it.
+    pub(crate) fn measured(&self) -> Option<(String, MachineModel)> {
+        matches!(self.profile, Profile::Taken(_)).then(|| (self.target.to_string(), self.target.machine))
+    }
+
     /// What is to be said of the profile.
     pub(crate) fn note(&self) -> Option<String> {
         match &self.profile {

@@ -18,6 +18,7 @@ use crate::{
 use infc_artifact::{ArtifactBuilder, EncodedArtifact, Entry, Hash, KernelInfo, Provenance, VariantBuilder, crossings};
 use infc_frontend_onnx::{ImportOptions, Model, import, with_ranks};
 use infc_ir::graph::{Graph, Node};
+use infc_ir::nest::LoopNest;
 use infc_ir::op::{HostBody, Op};
 use infc_ir::schedule::Intrinsic;
 use infc_passes::form::GraphPlan;
@@ -40,8 +41,18 @@ pub struct Compilation {
     body_plans: Vec<BodyPlan>,
     /// Where processors have plans of their own, these; `plan` and `special_plans` are those of GPUs then.
     cpu_plans: Plans,
+    /// The loops of the kernels, for each target that there was time for.
+    scheduled: Vec<LaneSchedules>,
     /// Figures.
     pub report: Report,
+}
+
+/// How the kernels of a lane run.
+#[derive(Clone, Debug)]
+struct LaneSchedules {
+    /// For each kernel of the general plan, which one it is.
+    of_planned: Vec<usize>,
+    targets: Vec<(VariantTarget, Vec<Scheduled>)>,
 }
 
 /// The plan of a special case.
@@ -76,6 +87,15 @@ impl Compilation {
     /// The plans of the bodies of loops that the host drives.
     pub(crate) fn body_plans(&self) -> impl Iterator<Item = &GraphPlan> {
         self.body_plans.iter().map(|body| &body.plan)
+    }
+
+    /// What a target is for, and the loops of the kernels of the general plan for it, in order; `None` if the compilation was to
+    /// stop before they are made.
+    pub(crate) fn nests(&self, target: &str) -> Option<(&VariantTarget, Vec<&LoopNest>)> {
+        self.scheduled.iter().find_map(|lane| {
+            let (target, scheduled) = lane.targets.iter().find(|(of, _)| of.to_string() == target)?;
+            Some((target, lane.of_planned.iter().map(|&n| &scheduled[n].nest).collect()))
+        })
     }
 
     /// The artifact's bytes; none if the compilation was to stop early.
@@ -120,12 +140,25 @@ impl Run<'_> {
         self.stop_after == Some(phase)
     }
 
-    fn stop(self, lanes: Vec<Lane>) -> Compilation {
+    fn stop(self, mut lanes: Vec<Lane>) -> Compilation {
+        let scheduled = lanes.iter_mut().map(|lane| LaneSchedules {
+            of_planned: lane.kernels.of_planned.first().cloned().unwrap_or_default(),
+            targets: std::mem::take(&mut lane.scheduled),
+        });
+        let scheduled = scheduled.collect();
         let mut plans = lanes.into_iter().map(|lane| lane.plans);
         let Plans { general, special, bodies } = plans.next().unwrap_or_default();
         let cpu_plans = plans.next().unwrap_or_default();
         let report = self.report;
-        Compilation { artifact: None, plan: general, special_plans: special, body_plans: bodies, cpu_plans, report }
+        Compilation {
+            artifact: None,
+            plan: general,
+            special_plans: special,
+            body_plans: bodies,
+            cpu_plans,
+            scheduled,
+            report,
+        }
     }
 }
 

@@ -1,20 +1,29 @@
 //! What a model comes to, worked out from its plan: before anything is scheduled, made or run.
 
 use crate::code::VariantTarget;
-use crate::kernels::{self, traffic};
-use crate::{
-    CompileError, CompileOptions, HostNode, Phase, Progress, Source, Target, compile, entry, schedule_machine,
-};
+use crate::kernels::{self, traffic, traffic_of};
+use crate::{CompileError, CompileOptions, HostNode, Phase, Progress, Source, compile, entry, schedule_machine};
 use infc_artifact::{Entry, PortSpec};
 use infc_ir::entity::{EntityId, SymbolId};
 use infc_ir::index::Dim;
-use infc_ir::kernel::Kernel;
+use infc_ir::kernel::{Kernel, OperandKind};
+use infc_ir::nest::LoopNest;
 use infc_passes::form::{BufferPlace, GraphPlan, OperandSource, PlannedKernel};
+use infc_passes::schedule::{Machine, NestCost};
 use infc_tensor::DType;
 use std::collections::BTreeSet;
 
 /// Cycles per second of the machine that times are told for: a server core of the last years that is kept busy.
 pub const FORECAST_HERTZ: f64 = 3.5e9;
+
+/// Bytes per second that such a core reads from memory.
+const MEMORY_BYTES_PER_SECOND: f64 = 25e9;
+/// What one thread has of its last-level cache.
+const CACHE_BYTES: u64 = 16 << 20;
+/// Bytes of vectors that such a core multiplies and adds in a cycle: on many, vectors of 512 bits take two passes.
+const WIDE_BYTES: f64 = 64.0;
+/// How many multiply-adds of a cycle are left where they are two instructions.
+const UNFUSED: f64 = 0.7;
 
 /// What a file has beside weights and variants, in the mean of ten networks: the manifest, and padding between sections.
 const FILE_BYTES: u64 = 25 << 10;
@@ -52,8 +61,9 @@ pub struct Forecast {
     pub artifact_bytes: u64,
     /// The most that values between kernels take at a time. The memory plan may need a little more.
     pub arena_bytes: u64,
-    /// Seconds of a run on one thread, per target that is a processor: each kernel takes as long as its arithmetic or its traffic at the
-    /// rates that schedules are chosen by, whichever is longer.
+    /// Seconds of a run on one thread, per target that is a processor, by [`NestCost`] of each kernel as it is scheduled: what the
+    /// tuner is told of it, too. Weights come from memory where caches do not hold all of them. Steps on the host, and those of
+    /// loops that it counts, are not among them.
     pub seconds: Vec<(String, f64)>,
 }
 
@@ -73,16 +83,16 @@ pub struct ForecastDim {
 /// Works out the figures. Dynamic dims have the values that `dims` gives by name, else their minimum, at least 1.
 ///
 /// # Errors
-/// As [`compile`], of the phases up to the plan.
+/// As [`compile`], of the phases up to the schedule.
 pub fn forecast(
     source: &Source,
     options: &CompileOptions,
     dims: &dyn Fn(&str) -> Option<i64>,
     progress: &mut dyn Progress,
 ) -> Result<Forecast, CompileError> {
-    let options = CompileOptions { stop_after: Some(Phase::Plan), ..options.clone() };
+    let options = CompileOptions { stop_after: Some(Phase::Schedule), ..options.clone() };
     let compilation = compile(source, &options, progress)?;
-    let nothing = || CompileError::Internal { what: "a compilation that stops after the plan has none".to_owned() };
+    let nothing = || CompileError::Internal { what: "a compilation that stops after schedules has none".to_owned() };
     let plan = compilation.plan.as_ref().ok_or_else(nothing)?;
     let entry = entry::entry(plan)?;
     let symbols: Vec<ForecastDim> = plan
@@ -107,9 +117,12 @@ pub fn forecast(
         let distinct = kernels::formulate(&[own]).distinct.len() as u64;
         let kernel_bytes = if target.cpu().is_some() { KERNEL_BYTES } else { KERNEL_BYTES_OF_PTX };
         artifact_bytes += distinct * kernel_bytes + own.kernels.len() as u64 * LAUNCH_BYTES;
-        if let Some(target) = target.cpu().filter(|_| n < options.targets.len()) {
-            let cycles = self::costs(own, &at).iter().fold(0.0, |sum, cost| sum + cost.cycles(target));
-            seconds.push((target.to_string(), cycles / FORECAST_HERTZ));
+        if target.cpu().is_some() && n < options.targets.len() {
+            let kernels = own.kernels.iter().map(|planned| &planned.kernel);
+            let (target, nests) = compilation.nests(text).ok_or_else(nothing)?;
+            let core = Core::of(target, &options).ok_or_else(nothing)?;
+            let of_symbol = |symbol: SymbolId| symbols.get(symbol.index()).map_or(1, |s| s.value);
+            seconds.push((target.to_string(), core.seconds(kernels.zip(nests), &at, &of_symbol)));
         }
     }
     let nodes = |of: &[HostNode], is_so: fn(&HostNode) -> bool| {
@@ -135,12 +148,47 @@ pub fn forecast(
 
 /// What the kernels of a plan do.
 fn costs(plan: &GraphPlan, at: &dyn Fn(&Dim) -> u64) -> Vec<Cost> {
-    let of = |planned: &PlannedKernel| Cost {
-        macs: at(&planned.kernel.work()),
-        bytes: at(&traffic(&planned.kernel)),
-        element_bits: planned.kernel.operands.iter().filter_map(|o| o.dtype.size_bytes()).max().unwrap_or(4) * 8,
-    };
+    let of = |planned: &PlannedKernel| Cost { macs: at(&planned.kernel.work()), bytes: at(&traffic(&planned.kernel)) };
     plan.kernels.iter().map(of).collect()
+}
+
+/// One core that runs kernels.
+struct Core {
+    machine: Machine,
+}
+
+impl Core {
+    fn of(target: &VariantTarget, options: &CompileOptions) -> Option<Self> {
+        let name = target.to_string();
+        let is_measured = options.machines.iter().any(|(of, _)| *of == name);
+        let machine = schedule_machine(target.cpu()?);
+        let most = WIDE_BYTES / f64::from(machine.vector_bytes);
+        let usual = machine.arithmetic_per_cycle.min(most) * if machine.vector_bytes < 32 { UNFUSED } else { 1.0 };
+        let arithmetic_per_cycle = if is_measured { machine.arithmetic_per_cycle } else { usual };
+        Some(Self { machine: Machine { arithmetic_per_cycle, ..machine } })
+    }
+
+    /// How long kernels take, one after the other.
+    fn seconds<'k>(
+        &self,
+        kernels: impl Iterator<Item = (&'k Kernel, &'k LoopNest)>,
+        at: &dyn Fn(&Dim) -> u64,
+        of_symbol: &dyn Fn(SymbolId) -> i64,
+    ) -> f64 {
+        let of = |(kernel, nest): (&Kernel, &LoopNest)| {
+            let constants = at(&traffic_of(kernel, |kind| kind == OperandKind::Constant));
+            (NestCost::of(nest, &self.machine, of_symbol), constants)
+        };
+        let costs: Vec<(NestCost, u64)> = kernels.map(of).collect();
+        // What the next run reads again has gone from the cache by then.
+        let come_anew = costs.iter().fold(0u64, |sum, (_, constants)| sum.saturating_add(*constants)) > CACHE_BYTES;
+        let of = |(cost, constants): &(NestCost, u64)| {
+            let constants = if come_anew { *constants as f64 } else { 0.0 };
+            let from_memory = (cost.touched - CACHE_BYTES as f64).max(constants);
+            (cost.cycles() / FORECAST_HERTZ).max(from_memory / MEMORY_BYTES_PER_SECOND)
+        };
+        costs.iter().map(of).sum()
+    }
 }
 
 /// The targets that a model may get besides those that are asked for: where a kernel sums products of such numbers.
@@ -171,19 +219,6 @@ fn value(dim: &Dim, symbols: &[ForecastDim]) -> u64 {
 struct Cost {
     macs: u64,
     bytes: u64,
-    /// Of the widest operand.
-    element_bits: usize,
-}
-
-impl Cost {
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn cycles(&self, target: &Target) -> f64 {
-        let machine = schedule_machine(target);
-        let lanes = f64::from(machine.vector_bytes * 8) / self.element_bits.max(32) as f64;
-        // Vectors of 512 bits take two passes on many cores: no machine gains more than 256 bits give.
-        let per_cycle = lanes.min(256.0 / self.element_bits.max(32) as f64) * machine.arithmetic_per_cycle;
-        (self.macs as f64 / per_cycle).max(self.bytes as f64 / machine.l3_bytes_per_cycle)
-    }
 }
 
 fn types(entry: &Entry, ports: &[PortSpec]) -> Vec<(String, String)> {

@@ -236,6 +236,11 @@ fn codegen_error(distinct: &Distinct, target: &Target, source: CodegenError) -> 
 /// Bytes of all operands, each once; of one that is not read as often as it has elements, such as a table of which few rows
 /// are looked up, as many as it is read.
 pub(crate) fn traffic(kernel: &Kernel) -> Dim {
+    traffic_of(kernel, |_| true)
+}
+
+/// The same of operands of some kinds.
+pub(crate) fn traffic_of(kernel: &Kernel, is_asked: impl Fn(OperandKind) -> bool) -> Dim {
     let ranges = Ranges::of_symbols(&kernel.symbols);
     // Of what is replaced where it is only data says how much that is.
     let is_kept = |id: OperandId| {
@@ -260,7 +265,7 @@ pub(crate) fn traffic(kernel: &Kernel) -> Dim {
         };
         elements.scale(operand.dtype.size_bytes().unwrap_or(1) as i64)
     };
-    kernel.operands.iter_enumerated().map(bytes).sum()
+    kernel.operands.iter_enumerated().filter(|(_, operand)| is_asked(operand.kind)).map(bytes).sum()
 }
 
 /// How often elements of an operand are read, were nothing kept.

@@ -8,6 +8,7 @@
 
 pub mod choose;
 mod code;
+mod cost;
 mod emit;
 mod error;
 mod faithful;
@@ -25,6 +26,7 @@ mod scatter;
 mod stream;
 
 pub use choose::{AnyMachine, Decision, DotCost, Machine, choose, decide, gpu, operation_cost, plain};
+pub use cost::{GpuCost, NestCost};
 pub use error::ScheduleError;
 
 use crate::ErrorClass;

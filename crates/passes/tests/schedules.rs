@@ -4,6 +4,8 @@
 mod brought;
 #[path = "schedules/choices.rs"]
 mod choices;
+#[path = "schedules/costs.rs"]
+mod costs;
 #[path = "schedules/instructions.rs"]
 mod instructions;
 #[path = "schedules/interleaved.rs"]

@@ -4,6 +4,7 @@ use crate::commands::{custom_ops, dims};
 use crate::console::{Console, Style};
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
+use crate::host::Native;
 use crate::model_file;
 use crate::progress::Stages;
 use crate::stats::millis;
@@ -16,8 +17,8 @@ use std::time::Instant;
 
 /// Tell whether a model can be compiled, and what it comes to
 ///
-/// Nothing is compiled: operators and shapes are checked, and memory, size and time are worked out from the plan. A
-/// model that cannot be compiled is refused with all its unsupported operators at once.
+/// No code is made: operators and shapes are checked, and memory, size and time are worked out from the plan and the
+/// loops of its kernels. A model that cannot be compiled is refused with all its unsupported operators at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  infc check digits.onnx\n  infc check digits.onnx --dim N=32 --format json")]
 pub(crate) struct CheckArgs {
@@ -98,7 +99,7 @@ pub(crate) fn run(arguments: CheckArgs, console: &Console) -> Result<Exit, Failu
         }
     }
     let asked = target.clone();
-    let TargetList { targets, byte_targets, bf16_targets, .. } = TargetList::of(target)?;
+    let TargetList { targets, byte_targets, bf16_targets, native } = TargetList::of(target)?;
     let options = CompileOptions {
         targets,
         byte_targets,
@@ -106,6 +107,7 @@ pub(crate) fn run(arguments: CheckArgs, console: &Console) -> Result<Exit, Failu
         dims: ranges,
         shapes: shape.iter().map(|text| dims::parse_shape(text)).collect::<Result<_, _>>()?,
         custom_ops: custom_ops::read(&custom_ops)?,
+        machines: native.as_ref().and_then(Native::measured).into_iter().collect(),
         ..CompileOptions::default()
     };
     let source =
@@ -193,7 +195,7 @@ fn print(report: &Report, targets: &[String], console: &Console) -> Result<(), F
         report.times.iter().map(|time| format!("{} on {}", tables::millis(time.ms), time.target)).collect();
     if !times.is_empty() {
         let ghz = FORECAST_HERTZ / 1e9;
-        console.line(format!("  {} at best {}, one thread at {ghz} GHz", label("time"), times.join(", ")))?;
+        console.line(format!("  {} about {}, one thread at {ghz} GHz", label("time"), times.join(", ")))?;
     }
     let targets = if targets == ["cpu"] { String::new() } else { format!(" --target {}", targets.join(",")) };
     console.line(format!("  {} infc compile {}{targets}", label("next"), report.model))

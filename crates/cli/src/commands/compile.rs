@@ -6,7 +6,7 @@ use crate::commands::{custom_ops, dims, records};
 use crate::console::{Console, Style};
 use crate::error::CliError;
 use crate::failure::{Exit, Failure};
-use crate::host::{self, Native, Profile};
+use crate::host::{self, Native};
 use crate::model_file;
 use crate::output_file::OutputFile;
 use crate::progress::Stages;
@@ -161,13 +161,10 @@ impl CompileArgs {
         };
         let TargetList { targets, byte_targets, bf16_targets, native } = TargetList::of(self.target)?;
         let mut recorded = records::read(&self.records, console)?;
-        let mut machines = Vec::new();
-        if let Some(Native { target, profile }) = &native {
+        if let Some(Native { target, .. }) = &native {
             records::leave_out_foreign(&mut recorded, &target.to_string(), console);
-            if let Profile::Taken(_) = profile {
-                machines.push((target.to_string(), target.machine));
-            }
         }
+        let machines = native.as_ref().and_then(Native::measured).into_iter().collect();
         let native_target = native.as_ref().map(|native| native.target.to_string());
         let builtin = self.builtin_records.read(native_target.as_deref(), console);
         let for_gpus = targets.iter().any(|target| features::arch_of(target) == Some("cuda"));

@@ -24,7 +24,7 @@ pub(super) fn weighing_type(dtype: DType) -> DType {
 }
 
 /// `y[n, c, o…] = x[n, c, …]` at `grid[n, o…, :]`.
-fn grid_sample(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+pub(super) fn grid_sample(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, grid) = (call.input(0)?, call.input(1)?);
     require_channels(&x)?;
     require_float(&grid)?;

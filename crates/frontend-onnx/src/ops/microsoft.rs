@@ -5,6 +5,7 @@ mod attention;
 mod fused;
 mod gather_block_quantized;
 mod matmul_n_bits;
+mod older;
 mod packed_bits;
 mod quantized;
 mod shorthands;
@@ -17,6 +18,7 @@ pub(super) const OPERATORS: &[&[Operator]] = &[
     gather_block_quantized::OPERATORS,
     linear_attention::MICROSOFT,
     matmul_n_bits::OPERATORS,
+    older::OPERATORS,
     quantized::OPERATORS,
     shorthands::OPERATORS,
 ];

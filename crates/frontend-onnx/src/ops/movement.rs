@@ -215,7 +215,7 @@ fn space_to_depth(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 }
 
 /// Keeps the upper (or lower) triangle of the last two axes.
-fn trilu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+pub(super) fn trilu(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let Some(row) = x.rank().checked_sub(2) else { return Err(mismatch("at least 2 axes", x.shape())) };
     let upper = call.flag("upper", true)?;

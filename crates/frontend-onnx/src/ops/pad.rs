@@ -16,7 +16,7 @@ use infc_ir::scalar::{Const, ScalarOp};
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("Pad", 1, pad)];
 
 /// Positions before 0 and after the extent get a value, or that of another position.
-fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+pub(super) fn pad(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let mode = call.string("mode", "constant")?;
     let (before, after) = paddings(call, x.rank())?;

@@ -215,7 +215,8 @@ pub(super) fn divide(build: &mut Builder, x: &Tracked, count: Dim, dtype: DType)
     })
 }
 
-fn mean(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+/// `ReduceMean`; axes are an input since opset 18.
+pub(super) fn mean(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let reduction = Reduction::of(call, 18)?;
     let sum = reduction.fold(call.build, Reducer::sum, |_, x| x)?;
     let count = reduction.count(call.build)?;

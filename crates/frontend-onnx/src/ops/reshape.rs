@@ -131,7 +131,7 @@ fn squeeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     Ok(vec![call.build.view(&x, index, kept)?])
 }
 
-fn unsqueeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+pub(super) fn unsqueeze(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let x = call.input(0)?;
     let given = call.dims_moved("axes", 1, 13)?.ok_or(Problem::MissingInput { index: 1 })?;
     let shape = match Axes::of(call.build, &given, x.rank() + given.len())? {

@@ -456,6 +456,108 @@ fn quantised_softmax_and_pools_of_channels_last() {
 }
 
 #[test]
+fn quantised_means_and_attention() {
+    let bytes = |shape: &[usize], step: usize| {
+        let elements: Vec<u8> = (0..shape.iter().product()).map(|n| (n * step + 7) as u8).collect();
+        Tensor::from_elements(shape, &elements).expect("as many as the shape has")
+    };
+    let inputs = [
+        ("x", bytes(&[2, 3, 4], 37)),
+        ("xs", Tensor::scalar(0.02f32)),
+        ("xz", Tensor::scalar(120u8)),
+        ("ys", Tensor::scalar(0.004f32)),
+        ("yz", Tensor::scalar(3u8)),
+    ];
+    for (axes, keep) in [(vec![1], 1), (vec![-1, 0], 0)] {
+        let attributes = [("axes", Value::Ints(axes.clone())), ("keepdims", Value::Int(keep))];
+        let fused = microsoft("QLinearReduceMean", &["x", "xs", "xz", "ys", "yz"], &["y"], &attributes);
+        let of = Tensor::from_elements(&[axes.len()], &axes).expect("as many");
+        let spelled_out = vec![
+            node("DequantizeLinear", &["x", "xs", "xz"], &["r"], &[]),
+            node("Constant", &[], &["axes"], &[("value", Value::Tensor(of))]),
+            node("ReduceMean", &["r", "axes"], &["m"], &[("keepdims", Value::Int(keep))]),
+            node("QuantizeLinear", &["m", "ys", "yz"], &["y"], &[]),
+        ];
+        same(&inputs, &["y"], fused, spelled_out);
+    }
+
+    let scales: Vec<f32> = (0..24u8).map(|n| 0.001 + 0.0005 * f32::from(n)).collect();
+    let inputs = [
+        ("x", bytes(&[2, 3, 6], 41)),
+        ("w", bytes(&[6, 24], 29)),
+        ("b", floats(&[24])),
+        ("xs", Tensor::scalar(0.02f32)),
+        ("ws", Tensor::from_elements(&[24], &scales).expect("one per column")),
+        ("xz", Tensor::scalar(120u8)),
+        ("wz", Tensor::scalar(128u8)),
+        ("past", floats(&[2, 2, 2, 1, 4])),
+    ];
+    let names = ["x", "w", "b", "xs", "ws", "", "xz", "wz", "past"];
+    let attributes = [("num_heads", Value::Int(2)), ("unidirectional", Value::Int(1))];
+    let fused = microsoft("QAttention", &names, &["y", "present"], &attributes);
+    let zero = Tensor::from_elements(&[1], &[0i64]).expect("one");
+    let mut spelled_out = vec![
+        node("Constant", &[], &["zero"], &[("value", Value::Tensor(zero))]),
+        node("MatMulInteger", &["x", "w", "xz", "wz"], &["sums"], &[]),
+        node("Cast", &["sums"], &["sumsr"], &[("to", Value::Int(1))]),
+        node("Mul", &["xs", "ws"], &["scales"], &[]),
+        node("Mul", &["sumsr", "scales"], &["real"], &[]),
+        node("Add", &["real", "b"], &["qkv"], &[]),
+        node("Split", &["qkv"], &["q", "k", "v"], &[("num_outputs", Value::Int(3)), ("axis", Value::Int(2))]),
+        node("Split", &["past"], &["pks", "pvs"], &[("num_outputs", Value::Int(2)), ("axis", Value::Int(0))]),
+        node("Squeeze", &["pks", "zero"], &["pk"], &[]),
+        node("Squeeze", &["pvs", "zero"], &["pv"], &[]),
+    ];
+    let heads = [("q_num_heads", Value::Int(2)), ("kv_num_heads", Value::Int(2)), ("is_causal", Value::Int(1))];
+    spelled_out.push(node("Attention", &["q", "k", "v", "", "pk", "pv"], &["y", "nk", "nv"], &heads));
+    spelled_out.push(node("Unsqueeze", &["nk", "zero"], &["uk"], &[]));
+    spelled_out.push(node("Unsqueeze", &["nv", "zero"], &["uv"], &[]));
+    spelled_out.push(node("Concat", &["uk", "uv"], &["present"], &[("axis", Value::Int(0))]));
+    same(&inputs, &["y", "present"], fused, spelled_out);
+}
+
+/// What the standard has by now.
+#[test]
+fn what_was_there_before_the_standard() {
+    let integers = |shape: &[usize], values: &[i64]| Tensor::from_elements(shape, values).expect("as many");
+    let constant = |name: &str, value: Tensor| node("Constant", &[], &[name], &[("value", Value::Tensor(value))]);
+    let constants = || {
+        vec![
+            constant("k", integers(&[], &[1])),
+            constant("axes", integers(&[1], &[1])),
+            constant("pads", integers(&[4], &[1, 0, 2, 3])),
+        ]
+    };
+    let inputs = [
+        ("x", floats(&[3, 5])),
+        ("value", Tensor::scalar(0.5f32)),
+        ("z", floats(&[3, 4])),
+        ("i", floats(&[1, 2, 4, 5])),
+    ];
+    let inputs = [&inputs[..], &[("grid", floats(&[1, 2, 3, 2]))]].concat();
+    let is_same = |older: NodeProto, newer: Vec<NodeProto>| {
+        let of = |nodes: Vec<NodeProto>| run(&inputs, [constants(), nodes].concat(), &["y"]);
+        let name = older.op_type().to_owned();
+        compare(&name, &of(vec![older])[0], &of(newer)[0], 0.0);
+    };
+    let lower = [("upper", Value::Int(0))];
+    is_same(microsoft("Trilu", &["x", "k"], &["y"], &lower), vec![node("Trilu", &["x", "k"], &["y"], &lower)]);
+    let names = ["x", "pads", "value"];
+    is_same(microsoft("Pad", &names, &["y"], &[]), vec![node("Pad", &names, &["y"], &[])]);
+    let newer = vec![node("Unsqueeze", &["x", "axes"], &["y"], &[])];
+    is_same(microsoft("ExpandDims", &["x", "k"], &["y"], &[]), newer);
+    let padding = ("padding_mode", Value::Text("border".to_owned()));
+    let plain = [("mode", Value::Text("linear".to_owned())), padding.clone()];
+    let newer = vec![node("GridSample", &["i", "grid"], &["y"], &plain)];
+    is_same(microsoft("GridSample", &["i", "grid"], &["y"], &[padding]), newer);
+    let newer = vec![
+        node("Transpose", &["x"], &["t"], &[("perm", Value::Ints(vec![1, 0]))]),
+        node("MatMul", &["t", "z"], &["y"], &[]),
+    ];
+    is_same(microsoft("TransposeMatMul", &["x", "z"], &["y"], &[("transA", Value::Int(1))]), newer);
+}
+
+#[test]
 fn convolutions_and_maxima_of_channels_last() {
     let bytes = |len: usize, step: usize| (0..len).map(|n| (n * step + 11) as u8).collect::<Vec<u8>>();
     let signed = |len: usize| (0..len).map(|n| (n * 83 + 5) as u8 as i8).collect::<Vec<i8>>();

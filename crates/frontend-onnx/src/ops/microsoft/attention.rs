@@ -12,7 +12,9 @@ use crate::ops::Operator;
 use crate::ops::attention::{Attending, Reach, after, attend, heads, packed};
 use crate::ops::elementwise::require_float;
 use crate::ops::matmul::product_of;
+use crate::ops::microsoft::quantized::scaled;
 use crate::ops::norm::{root_mean_square, scale_and_shift};
+use crate::ops::quantized_products::{matmul_sums, of_lines};
 use crate::ops::rotary::{Rotation, rotate};
 use crate::ops::scatter::{behind, is_below};
 use crate::tracked::Tracked;
@@ -27,6 +29,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("Attention", 1, projected_attention),
     Operator::new("GroupQueryAttention", 1, group_query_attention),
     Operator::new("MultiHeadAttention", 1, multi_head_attention),
+    Operator::new("QAttention", 1, quantized_attention),
 ];
 
 /// Fails if a flag asks for what is not supported.
@@ -174,14 +177,10 @@ fn multi_head_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 /// With the projections in front: `x·weights + bias` has queries, keys and values side by side. Keys and values of
 /// caches are stacked, `[2, B, N, T, H]`.
 fn projected_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
-    let count = call.head_count("num_heads")?;
-    refuse(call, "do_rotary")?;
-    refuse(call, "past_present_share_buffer")?;
     let (x, weights, bias, past) = (call.input(0)?, call.input(1)?, call.optional(2), call.optional(4));
     [&x, &weights].into_iter().try_for_each(require_float)?;
     let filter = call.float_or("mask_filter_value", -10000.0)?;
     let hiding = Hiding { mask: call.optional(3), added: call.optional(5), filter };
-    let (scale, causal) = (given_scale(call)?, call.flag("unidirectional", false)?);
     let [_, all] = weights.shape() else { return Err(mismatch("a matrix", weights.shape())) };
     let sizes = match call.ints("qkv_hidden_sizes")? {
         Some(sizes) => sizes.iter().map(|&s| Dim::constant(s)).collect(),
@@ -198,16 +197,49 @@ fn projected_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         Some(bias) => build.compute(&[&projected, &bias], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))?,
         None => projected,
     };
+    of_projected(call, &projected, sizes, &hiding, past.as_ref())
+}
+
+/// `Attention` whose projections are of integers.
+fn quantized_attention(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
+    let sums = matmul_sums(call, [0, 6], [1, 7])?;
+    let (x_scale, w_scale) = (call.input(3)?, call.input(4)?);
+    let x_scale = of_lines(call.build, &x_scale, sums.rank(), true)?;
+    let w_scale = of_lines(call.build, &w_scale, sums.rank(), false)?;
+    let bias = call.optional(2);
+    let projected = scaled(call.build, &sums, [&x_scale, &w_scale], bias)?;
+    let [_, _, all] = projected.shape() else { return Err(mismatch("3 axes", projected.shape())) };
+    let own = all.floor_div(&Dim::constant(3));
+    call.build.require_equal("the features of queries, keys and values", &all.clone(), &own.scale(3))?;
+    let filter = call.float_or("mask_filter_value", -10000.0)?;
+    let hiding = Hiding { mask: call.optional(5), added: None, filter };
+    let past = call.optional(8);
+    of_projected(call, &projected, vec![own; 3], &hiding, past.as_ref())
+}
+
+/// Attention of queries, keys and values that lie side by side, of these numbers of features.
+fn of_projected(
+    call: &mut Call<'_>,
+    projected: &Tracked,
+    sizes: Vec<Dim>,
+    hiding: &Hiding,
+    past: Option<&Tracked>,
+) -> Result<Vec<Tracked>> {
+    let count = call.head_count("num_heads")?;
+    refuse(call, "do_rotary")?;
+    refuse(call, "past_present_share_buffer")?;
+    let (scale, causal) = (given_scale(call)?, call.flag("unidirectional", false)?);
+    let build = &mut *call.build;
     let mut start = Dim::constant(0);
     let mut parts = Vec::new();
     for size in sizes {
-        let part = build.slice_axis(&projected, 2, start.clone(), size.clone())?;
+        let part = build.slice_axis(projected, 2, start.clone(), size.clone())?;
         parts.push(heads(build, &part, Some(count))?.0);
         start = start + size;
     }
     let [q, k, v] = <[Tracked; 3]>::try_from(parts).expect("three sizes");
     let mut caches = [None, None];
-    if let Some(past) = &past {
+    if let Some(past) = past {
         let [_, rest @ ..] = past.shape() else { return Err(mismatch("[2, B, N, T, H]", past.shape())) };
         let rest = rest.to_vec();
         if rest.len() != 4 {

@@ -13,6 +13,7 @@ use crate::ops::quantize::{
     centered, dequantize_linear, quantize_dynamically, quantize_linear, require_integer, saturated, some_zero,
 };
 use crate::ops::quantized_products::{matmul_sums, multiplier, of_lines, qlinear_conv_of, requantized, without_zero};
+use crate::ops::reduce::mean;
 use crate::ops::softmax::softmax;
 use crate::tracked::Tracked;
 use infc_ir::entity::ScalarId;
@@ -30,6 +31,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("QLinearLeakyRelu", 1, qlinear_leaky_relu),
     Operator::new("QLinearAveragePool", 1, |c| pooled(c, average)),
     Operator::new("QLinearGlobalAveragePool", 1, |c| pooled(c, |c, x| global_average(c, &x))),
+    Operator::new("QLinearReduceMean", 1, |c| through_floats(c, mean_of)),
     Operator::new("QLinearConv", 1, qlinear_conv),
     Operator::new("NhwcMaxPool", 1, nhwc_max_pool),
     Operator::new("QLinearConcat", 1, qlinear_concat),
@@ -210,6 +212,12 @@ fn softmax_of(call: &mut Call<'_>, x: Tracked) -> Result<Tracked> {
     call.build.composite(kind, &[&x], |build, inputs| softmax(build, &inputs[0], &axes, kind, false))
 }
 
+/// `ReduceMean` with its axes as an attribute.
+fn mean_of(call: &mut Call<'_>, x: Tracked) -> Result<Tracked> {
+    call.inputs = vec![Some(x)];
+    mean(call)?.pop().ok_or(Problem::MissingInput { index: 0 })
+}
+
 /// First the scale and zero point of the result, then operands with theirs.
 fn qlinear_concat(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let to = Quantization::of(call, 0)?;
@@ -224,7 +232,12 @@ fn qlinear_concat(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 }
 
 /// `sums · a_scale · b_scale (+ bias)`
-fn scaled(build: &mut Builder, sums: &Tracked, scales: [&Tracked; 2], bias: Option<Tracked>) -> Result<Tracked> {
+pub(super) fn scaled(
+    build: &mut Builder,
+    sums: &Tracked,
+    scales: [&Tracked; 2],
+    bias: Option<Tracked>,
+) -> Result<Tracked> {
     let inputs: Vec<&Tracked> = [sums].into_iter().chain(scales).chain(&bias).collect();
     build.map_over(sums.shape().to_vec(), &inputs, |body, p| {
         let sum = body.cast(DType::F32, p[0]);

@@ -33,6 +33,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new("SimplifiedLayerNormalization", 1, simplified_layer_norm),
     Operator::new("SkipLayerNormalization", 1, skip_layer_norm),
     Operator::new("SkipSimplifiedLayerNormalization", 1, skip_rms_norm),
+    // What `FusedMatMul` was called.
+    Operator::new("TransposeMatMul", 1, fused_matmul),
 ];
 
 fn sum(call: &mut Call<'_>, terms: &[&Tracked]) -> Result<Tracked> {

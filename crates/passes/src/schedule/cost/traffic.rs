@@ -18,6 +18,7 @@ pub(super) fn beyond(tree: &Tree, cache_bytes: f64) -> f64 {
 fn of_node(tree: &Tree, node: &Node, cache_bytes: f64) -> f64 {
     match node {
         Node::Leaf(_) => touched(tree, node, usize::MAX),
+        Node::Branch(part, inside) => part * inside.iter().map(|inner| of_node(tree, inner, cache_bytes)).sum::<f64>(),
         Node::Loop(depth, turns, inside) => {
             let one_turn: f64 = inside.iter().map(|inner| touched(tree, inner, depth + 1)).sum();
             if one_turn <= cache_bytes {
@@ -38,7 +39,9 @@ pub(super) fn touched(tree: &Tree, node: &Node, depth: usize) -> f64 {
 
 fn collect(tree: &Tree, node: &Node, depth: usize, of_buffer: &mut BTreeMap<infc_ir::entity::BufferId, f64>) {
     match node {
-        Node::Loop(.., inside) => inside.iter().for_each(|inner| collect(tree, inner, depth, of_buffer)),
+        Node::Loop(.., inside) | Node::Branch(_, inside) => {
+            inside.iter().for_each(|inner| collect(tree, inner, depth, of_buffer))
+        }
         Node::Leaf(n) => {
             let leaf = &tree.leaves[*n];
             for access in leaf.accesses.iter().filter(|access| access.home != Home::Register) {

@@ -1,11 +1,16 @@
 //! A loop nest as a tree of loops with, at its leaves, what is computed and which memory that touches.
 
-use infc_ir::entity::{BufferId, VarId};
+use super::super::operation_cost;
+use super::unrolled;
+use infc_ir::access::Bound;
+use infc_ir::entity::{BufferId, SymbolId, VarId};
 use infc_ir::index::IndexExpr;
 use infc_ir::nest::{BufferKind, Expr, LoopKind, LoopNest, Stmt, Target};
 use infc_ir::scalar::{BinaryOp, ScalarOp, Source};
 use infc_ir::schedule::{GpuDim, Intrinsic, Scope};
-use infc_passes::schedule::operation_cost;
+
+/// In how many turns of the loops around it a condition is looked at, at most.
+const SAMPLES: f64 = 512.0;
 
 /// How a loop runs, as far as costs care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +72,8 @@ pub(super) struct Leaf {
     pub(super) copies: f64,
     /// Whether it happens under a condition.
     pub(super) is_conditional: bool,
+    /// The part of the turns in which it happens.
+    pub(super) share: f64,
 }
 
 /// A loop or a statement.
@@ -74,6 +81,8 @@ pub(super) struct Leaf {
 pub(super) enum Node {
     /// Depth (number of loops around it), turns, and what is in it.
     Loop(usize, f64, Vec<Node>),
+    /// What happens in some of the turns around it, and in which part of them.
+    Branch(f64, Vec<Node>),
     /// Which one.
     Leaf(usize),
 }
@@ -96,10 +105,11 @@ pub(super) struct Tree {
     pub(super) barriers: f64,
 }
 
-/// Reads a nest with symbols at the values that the tuner measures at: their minimum, at least 1.
-pub(super) fn read(nest: &LoopNest) -> Tree {
-    let symbols: Vec<i64> = nest.symbols.iter().map(|symbol| symbol.min.max(1)).collect();
-    let mut walk = Walk { nest, symbols, loops: Vec::new(), lets: Vec::new(), conditions: 0, tree: Tree::default() };
+/// Reads a nest with its symbols at these values.
+pub(super) fn read(nest: &LoopNest, at: &dyn Fn(SymbolId) -> i64) -> Tree {
+    let symbols: Vec<i64> = nest.symbols.ids().map(at).collect();
+    let mut walk =
+        Walk { nest, symbols, loops: Vec::new(), lets: Vec::new(), conditions: 0, share: 1.0, tree: Tree::default() };
     walk.tree.chunks = 1.0;
     for buffer in nest.buffers.iter() {
         let BufferKind::Local(scope) = buffer.kind else { continue };
@@ -127,6 +137,8 @@ struct Walk<'n> {
     loops: Vec<Loop>,
     lets: Vec<(VarId, IndexExpr)>,
     conditions: usize,
+    /// The part of the turns that is looked at.
+    share: f64,
     tree: Tree,
 }
 
@@ -159,11 +171,10 @@ impl Walk<'_> {
                 }
                 Stmt::Let { var, value } => self.lets.push((*var, value.clone())),
                 Stmt::LetValue { value, .. } => nodes.push(self.leaf(&[], Some(value), 0.0, false, false)),
-                Stmt::If { then, otherwise, .. } => {
-                    self.conditions += 1;
-                    nodes.extend(self.block(then));
-                    nodes.extend(self.block(otherwise));
-                    self.conditions -= 1;
+                Stmt::If { cond, then, otherwise } => {
+                    let holds = self.part_where(cond);
+                    nodes.push(self.branch(holds, then));
+                    nodes.push(self.branch(1.0 - holds, otherwise));
                 }
                 Stmt::Store { targets, value, valid } => {
                     nodes.push(self.leaf(targets, Some(value), 0.0, false, !valid.is_empty()));
@@ -193,9 +204,10 @@ impl Walk<'_> {
                         is_hint: false,
                         copies: f64::from(*len_elems),
                         is_conditional: !valid.is_empty() || self.conditions > 0,
+                        share: self.share,
                     }));
                 }
-                Stmt::Barrier => self.tree.barriers += self.serial_turns(),
+                Stmt::Barrier => self.tree.barriers += self.serial_turns() * self.share,
                 Stmt::Alloc(_) | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::ProductsWait { .. } => {}
             }
         }
@@ -203,9 +215,42 @@ impl Walk<'_> {
         nodes
     }
 
+    fn branch(&mut self, part: f64, body: &[Stmt]) -> Node {
+        let around = self.share;
+        self.share *= part;
+        self.conditions += 1;
+        let nodes = self.block(body);
+        self.conditions -= 1;
+        self.share = around;
+        Node::Branch(part, nodes)
+    }
+
+    /// The part of the turns of the loops around in which conditions hold: of all, or of [`SAMPLES`] that are spread evenly.
+    fn part_where(&self, conditions: &[Bound]) -> f64 {
+        let moves = |l: &&Loop| conditions.iter().any(|c| self.stride(&c.expr, l).is_some());
+        let moving: Vec<&Loop> = self.loops.iter().filter(|l| l.turns > 1.0).filter(moves).collect();
+        let all: f64 = moving.iter().map(|l| l.turns).product();
+        let samples = all.min(SAMPLES);
+        let holds = |n: f64| {
+            let mut turn = (n * all / samples).floor();
+            let mut turns = Vec::with_capacity(moving.len());
+            for l in moving.iter().rev() {
+                turns.push((l.var, (turn % l.turns) as i64));
+                turn = (turn / l.turns).floor();
+            }
+            conditions.iter().all(|c| {
+                let [value, lo, hi] = [&c.expr, &c.lo, &c.hi].map(|e| self.at(e, &turns));
+                // What cannot be told is taken to hold.
+                value.zip(lo.zip(hi)).is_none_or(|(value, (lo, hi))| lo <= value && value < hi)
+            })
+        };
+        let count = (0..samples as usize).filter(|&n| holds(n as f64)).count();
+        count as f64 / samples
+    }
+
     fn inside(&mut self, var: VarId, turns: f64, kind: Turns, body: &[Stmt]) -> Node {
         if kind == Turns::Serial {
-            self.tree.repeats += self.serial_turns() * turns;
+            self.tree.repeats += self.serial_turns() * turns * self.share;
         }
         self.loops.push(Loop { var, turns, kind });
         let nodes = self.block(body);
@@ -227,8 +272,14 @@ impl Walk<'_> {
         let mut accesses: Vec<Access> = targets.iter().map(|t| self.access(t.buffer, &t.index, true)).collect();
         let mut cost = cost;
         let mut is_conditional = is_masked || self.conditions > 0;
+        let straight = self.loops.iter().filter(|l| l.kind == Turns::Straight).map(|l| (l.var, l.turns as i64));
+        let straight: Vec<(VarId, i64)> = straight.collect();
+        let turns: i64 = straight.iter().map(|(_, turns)| *turns).product();
+        cost += match value.and_then(|value| unrolled::cost(value, &straight)) {
+            Some(together) => together / (turns.max(1) as f64),
+            None => value.iter().flat_map(|value| value.body.ops.iter()).map(operation_cost).sum(),
+        };
         for op in value.iter().flat_map(|value| value.body.ops.iter()) {
-            cost += operation_cost(op);
             if let ScalarOp::Load(load) = op
                 && let (Source::Buffer(buffer), Some(index)) = (load.source, load.index.first())
             {
@@ -237,19 +288,11 @@ impl Walk<'_> {
             }
         }
         let (loops, is_hint) = (self.loops.clone(), value.is_none());
-        self.push(Leaf { loops, cost, accesses, folds, is_hint, copies: 0.0, is_conditional })
+        self.push(Leaf { loops, cost, accesses, folds, is_hint, copies: 0.0, is_conditional, share: self.share })
     }
 
     fn access(&self, buffer: BufferId, index: &IndexExpr, is_write: bool) -> Access {
         let declared = &self.nest.buffers[buffer];
-        let start = self.at(index, None, 0);
-        let stride = |l: &Loop| {
-            let last = l.turns as i64 - 1;
-            let moved = |turn: i64| Some(self.at(index, Some(l.var), turn)? - start?);
-            let far = [1, last / 2, last].into_iter().filter(|&turn| turn > 0 && turn <= last);
-            let is_still = far.into_iter().all(|turn| moved(turn) == Some(0.0));
-            (!is_still).then(|| moved(1).unwrap_or(1.0))
-        };
         Access {
             buffer,
             elem_bytes: declared.dtype.size_bytes().unwrap_or(1) as f64,
@@ -260,21 +303,31 @@ impl Walk<'_> {
                 BufferKind::Local(Scope::Shared) => Home::Shared,
                 _ => Home::Memory,
             },
-            strides: self.loops.iter().map(stride).collect(),
+            strides: self.loops.iter().map(|l| self.stride(index, l)).collect(),
         }
     }
 
-    fn at_start(&self, e: &IndexExpr) -> Option<f64> {
-        self.at(e, None, 0)
+    /// By how much an expression moves from the first turn of a loop to the second; `None` if it stays in all turns.
+    fn stride(&self, e: &IndexExpr, l: &Loop) -> Option<f64> {
+        let last = l.turns as i64 - 1;
+        let start = self.at_start(e);
+        let moved = |turn: i64| Some(self.at(e, &[(l.var, turn)])? - start?);
+        let far = [1, last / 2, last].into_iter().filter(|&turn| turn > 0 && turn <= last);
+        let is_still = far.into_iter().all(|turn| moved(turn) == Some(0.0));
+        (!is_still).then(|| moved(1).unwrap_or(1.0))
     }
 
-    /// The value of an expression in the first turn of all loops, but for one.
-    fn at(&self, e: &IndexExpr, moving: Option<VarId>, turn: i64) -> Option<f64> {
+    fn at_start(&self, e: &IndexExpr) -> Option<f64> {
+        self.at(e, &[])
+    }
+
+    /// The value of an expression in these turns of some loops, and the first of all others.
+    fn at(&self, e: &IndexExpr, turns: &[(VarId, i64)]) -> Option<f64> {
         let mut lets: Vec<(VarId, i64)> = Vec::with_capacity(self.lets.len());
         let value = |e: &IndexExpr, lets: &[(VarId, i64)]| {
             let of_var = |var: VarId| {
-                let bound = lets.iter().rev().find(|(v, _)| *v == var).map(|(_, value)| *value);
-                Some(bound.unwrap_or(if moving == Some(var) { turn } else { 0 }))
+                let bound = lets.iter().rev().chain(turns).find(|(v, _)| *v == var);
+                Some(bound.map_or(0, |(_, value)| *value))
             };
             e.eval(&|symbol| self.symbols.get(symbol.0 as usize).copied(), &of_var)
         };
