@@ -60,7 +60,8 @@ pub struct Entry {
     /// What must hold of the symbols for the entry to be right; checked before anything runs.
     pub assumptions: Vec<Assumption>,
     /// If this is another entry at fixed values of some of its dims, which. A run of that entry whose inputs have these
-    /// values takes this one instead.
+    /// values takes this one instead. An entry of no values is the same model with less taken for granted: a run takes it
+    /// if one of [`Entry::assumptions`] does not hold of the entry that it takes otherwise.
     pub specializes: Option<Specialization>,
     /// The symbol that is the first extent of outputs and of inputs that have it, if every point along that axis is computed
     /// of the same point of those inputs, of other inputs, and of symbols: a run may then be several runs of fewer
@@ -74,7 +75,8 @@ pub struct Entry {
 pub struct Specialization {
     /// Index into [`Manifest::entries`] of the other entry, which is no special case itself.
     pub general: u32,
-    /// Symbols of the other entry that are extents of inputs, ascending, and the value that each has here.
+    /// Symbols of the other entry that are extents of inputs, ascending, and the value that each has here; none if this entry
+    /// takes less for granted.
     pub fixed: Vec<FixedSymbol>,
 }
 
@@ -91,12 +93,21 @@ impl Specialization {
     /// Whether the symbols of the general entry have the values of this case.
     #[must_use]
     pub fn fits(&self, symbols: &[i64]) -> bool {
-        self.fixed.iter().all(|fixed| symbols.get(fixed.symbol as usize) == Some(&fixed.value))
+        !self.takes_less() && self.fixed.iter().all(|fixed| symbols.get(fixed.symbol as usize) == Some(&fixed.value))
+    }
+
+    /// Whether it is no case of values, but takes less for granted.
+    #[must_use]
+    pub fn takes_less(&self) -> bool {
+        self.fixed.is_empty()
     }
 
     /// `N=1, S=128`, given the names of the general entry's symbols.
     #[must_use]
     pub fn text(&self, symbol_names: &[&str], separator: &str) -> String {
+        if self.takes_less() {
+            return "extents that differ".to_owned();
+        }
         let name = |symbol: u32| symbol_names.get(symbol as usize).copied().unwrap_or("?");
         let values: Vec<String> = self.fixed.iter().map(|f| format!("{}={}", name(f.symbol), f.value)).collect();
         values.join(separator)

@@ -212,7 +212,9 @@ fn special_case(index: usize, entry: &Entry, entries: &[Entry]) -> Checked {
     let general = lookup(entries, case.general, || what("the general entry"))?;
     let apart = case.general as usize != index && general.specializes.is_none();
     ensure(apart, || what("the general entry"), "one that is no special case", format!("`{}`", general.name))?;
-    ensure(!case.fixed.is_empty(), || what("values"), "at least one", 0)?;
+    // A run begins anew with what takes less for granted, and a state may have changed by then.
+    let may_begin_anew = !case.takes_less() || general.state.is_empty();
+    ensure(may_begin_anew, || what("the general entry"), "one without states", format!("`{}`", general.name))?;
     let ascend = case.fixed.windows(2).all(|pair| pair[0].symbol < pair[1].symbol);
     ensure(ascend, || what("values"), "symbols that ascend", "others")?;
     for fixed in &case.fixed {

@@ -65,9 +65,9 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Whether an entry is not for the extents that inputs have, though a special case of it may be.
+    /// Whether an entry is not for the extents that inputs have, or for those that a run tells, though a special case of it may be.
     pub(crate) fn is_of_dims(&self) -> bool {
-        matches!(self.code, "runtime::assumption-failed" | "runtime::unmet-requirement")
+        matches!(self.code, "runtime::assumption-failed" | "runtime::unmet-requirement" | "runtime::unexpected-result")
     }
 
     fn new(code: &'static str, error: &dyn Error, help: Option<String>, exit: Exit) -> Self {

@@ -195,7 +195,7 @@ pub fn compile(
         let import_options = with_ranks(&model, &import_options(options));
         let taken = import_options.shapes.iter().filter(|shape| !options.shapes.contains(shape));
         run.report.taken_ranks = taken.map(|(name, shape)| (name.clone(), shape.len())).collect();
-        let graphs = import_all(&model, &import_options, &mut cases)?;
+        let graphs = import_all(&model, &import_options, &mut cases, !options.states.is_empty())?;
         for (n, graph) in graphs.iter().enumerate() {
             kernels::check_graph(Phase::Import, graph)?;
             dump.graph(Phase::Import, n, graph)?;
@@ -385,6 +385,7 @@ fn import_options(options: &CompileOptions) -> ImportOptions {
         shapes: options.shapes.clone(),
         strict: options.strict,
         custom_ops: options.custom_ops.clone(),
+        extents_differ: false,
     }
 }
 
@@ -393,6 +394,7 @@ fn import_all(
     model: &Model,
     import_options: &ImportOptions,
     cases: &mut Vec<SpecialCase>,
+    has_states: bool,
 ) -> Result<Vec<Graph>, CompileError> {
     let mut graphs = vec![import(model, import_options)?];
     for case in &*cases {
@@ -432,6 +434,14 @@ fn import_all(
         }
         cases.append(&mut further);
         at += 1;
+    }
+    let is_small = model.graph().node.len() <= specialize::FEW_NODES;
+    if is_small && !has_states && graphs.iter().any(specialize::differ) {
+        let options = ImportOptions { extents_differ: true, ..import_options.clone() };
+        if let Some(graph) = unasked(model, &options, &general, &graphs[0]) {
+            graphs.push(graph);
+            cases.push(general);
+        }
     }
     // A run takes the first case that fits it: those that say more come before those that they are cases of.
     let special = graphs.split_off(1);

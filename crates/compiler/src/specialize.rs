@@ -18,12 +18,12 @@ use std::fmt;
 pub const MAX_SPECIAL_CASES: usize = 16;
 
 /// Nodes of graphs for which cases that nobody has asked for cost little.
-const FEW_NODES: usize = 100;
+pub(crate) const FEW_NODES: usize = 100;
 
 /// Values of dims by name, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpecialCase {
-    /// Names of dims with the value that each has.
+    /// Names of dims with the value that each has; none of the case that takes less for granted ([`differ`]).
     pub dims: Vec<(String, i64)>,
 }
 
@@ -39,6 +39,9 @@ impl SpecialCase {
 
 impl fmt::Display for SpecialCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.dims.is_empty() {
+            return f.write_str("extents that differ");
+        }
         for (n, (name, value)) in self.dims.iter().enumerate() {
             write!(f, "{}{name}={value}", if n > 0 { "," } else { "" })?;
         }
@@ -124,6 +127,16 @@ pub(crate) fn left_out(graph: &Graph) -> Vec<(String, i64)> {
         }
     }
     found
+}
+
+/// Whether there may be runs in which extents that are broadcast to each other, one of them told by the run itself, are not equal
+/// as the graph takes them to be: one of them is 1, which shows after the run has begun. The model is imported once more then,
+/// with less taken for granted, if it has no more than [`FEW_NODES`].
+pub(crate) fn differ(graph: &Graph) -> bool {
+    let is_axis = |symbol: SymbolId| matches!(graph.source(symbol), Some(SymbolSource::Axis { .. }));
+    let is_told = |dim: &Dim| dim.symbols().iter().any(|&symbol| !is_axis(symbol));
+    let is_late = |a: &&Assumption| a.what == BROADCAST_EXTENTS && (is_told(&a.left) || is_told(&a.right));
+    graph.assumptions.iter().any(|assumption| is_late(&assumption))
 }
 
 /// The case that most runs of a decoder are, for who asks for none: one token more for one sequence, behind those in a

@@ -443,6 +443,72 @@ fn what_is_broadcast_has_cases_in_which_it_repeats() {
 
 /// A large batch is run in slices, in a smaller arena, as if each point had been run by itself; who observes a run sees it
 /// whole.
+/// `(a + b)·a` and what of it is greater than 1, of what is positive in two inputs.
+fn positive_ones() -> Net {
+    let mut net = Net::new(17)
+        .input("x", DType::F32, &["N"])
+        .input("y", DType::F32, &["M"])
+        .constant("zero", &Tensor::scalar(0.0f32))
+        .constant("one", &Tensor::scalar(1.0f32));
+    for (x, chosen) in [("x", "a"), ("y", "b")] {
+        let is_chosen = format!("{x} is chosen");
+        net = net.node("Greater", &[x, "zero"], &[&is_chosen], &[]);
+        net = net.node("Compress", &[x, &is_chosen], &[chosen], &[("axis", Attr::Int(0))]);
+    }
+    net.node("Add", &["a", "b"], &["sum"], &[])
+        .node("Mul", &["sum", "a"], &["product"], &[])
+        .node("Greater", &["product", "one"], &["is large"], &[])
+        .node("Compress", &["product", "is large"], &["large"], &[("axis", Attr::Int(0))])
+        .output("product")
+        .output("large")
+}
+
+/// Extents that a run tells and that are broadcast to each other are taken to be equal; where they are not, the run begins anew.
+#[test]
+fn extents_that_a_run_tells_may_differ() {
+    let compilation = compiled(positive_ones(), &CompileOptions::default());
+    let file = bytes(&compilation);
+    let values = |count: usize, from: f32| -> Vec<f32> { (0..count).map(|n| from + n as f32 * 0.25).collect() };
+    // Before, between and behind what is chosen lies what is not.
+    let given = |chosen: &[f32]| {
+        let all: Vec<f32> = chosen.iter().flat_map(|&value| [-1.0, value]).chain([-2.0]).collect();
+        Tensor::from_elements(&[all.len()], &all).expect("a row")
+    };
+    for target in infc::DEFAULT_TARGETS {
+        let options = LoadOptions { target: Some(target.to_owned()), ..LoadOptions::default() };
+        let Ok(model) = Model::from_vec_with(file.clone(), &options) else { continue };
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        let less = "extents that differ";
+        let counts =
+            [(4, 4, ""), (1, 4, less), (4, 1, less), (1, 1, ""), (0, 1, less), (1, 0, less), (0, 0, ""), (35, 1, less)];
+        for (left, right, expected) in counts.into_iter().chain([(3, 3, "")]) {
+            let (a, b) = (values(left, 0.5), values(right, 0.25));
+            let extent = if left == 1 { right } else { left };
+            let at = |of: &[f32], n: usize| of[n.min(of.len() - 1)];
+            let product: Vec<f32> = (0..extent).map(|n| (at(&a, n) + at(&b, n)) * at(&a, n)).collect();
+            let large: Vec<f32> = product.iter().copied().filter(|&value| value > 1.0).collect();
+            let found =
+                session.run_owned(&[&given(&a), &given(&b)]).unwrap_or_else(|e| panic!("{left} and {right}: {e}"));
+            assert_eq!(case(&session, &model), expected, "{target}: {left} and {right}");
+            let elements: Vec<_> = found.iter().map(|tensor| tensor.elements::<f32>().expect("floats")).collect();
+            assert_eq!(elements, [product, large], "{target}: {left} and {right}");
+        }
+        // Neither is 1.
+        let error = session.run_owned(&[&given(&values(4, 0.5)), &given(&values(3, 0.5))]).expect_err("4 and 3");
+        assert_eq!(error.code(), "runtime::assumption-failed", "{error}");
+        session.run_owned(&[&given(&values(2, 0.5)), &given(&values(2, 0.5))]).expect("is usable");
+    }
+}
+
+#[test]
+fn large_models_have_no_code_for_extents_that_differ() {
+    let mut net = positive_ones();
+    for n in 0..100 {
+        net = net.node("Relu", &["x"], &[&format!("x{n}")], &[]);
+    }
+    assert!(compiled(net, &CompileOptions::default()).report.special_cases.is_empty());
+}
+
 #[test]
 fn large_batches_are_run_in_slices() {
     let net = || {

@@ -59,6 +59,9 @@ pub(crate) struct Builder {
     pub(crate) strict: bool,
     /// Whether host operations may be added: a graph that becomes one kernel has none.
     pub(crate) may_use_host: bool,
+    /// Whether extents that are broadcast to each other may be what they like, as far as nobody knows: they are taken to be equal
+    /// otherwise.
+    pub(crate) extents_differ: bool,
     /// Whether this is a graph that is thrown away: nobody would check what is required of dims in it.
     pub(crate) is_trial: bool,
 }
@@ -84,6 +87,7 @@ impl Builder {
             origin: no_origin,
             no_origin,
             may_use_host: true,
+            extents_differ: false,
             is_trial: false,
         }
     }
@@ -337,7 +341,12 @@ impl Builder {
         for (label, extent) in lhs_labels.iter().zip(lhs.shape()).chain(rhs_labels.iter().zip(rhs.shape())) {
             match &extents[usize::from(*label)] {
                 // Batches of matrices are broadcast to each other.
-                Some(known) if output.contains(label) => self.require_equal(BROADCAST_EXTENTS, known, extent)?,
+                Some(known) if output.contains(label) => {
+                    if self.may_differ(known, extent) {
+                        return Err(Problem::DynamicValue { what: "which of two batches is repeated" });
+                    }
+                    self.require_equal(BROADCAST_EXTENTS, known, extent)?;
+                }
                 Some(known) => self.require_equal("contracted extents", known, extent)?,
                 None => extents[usize::from(*label)] = Some(extent.clone()),
             }

@@ -164,6 +164,7 @@ fn attempt<'m>(
     }
     let mut scopes = Scopes::new(Graph { name: graph.name().to_owned(), ..Graph::default() }, graph);
     scopes.build().strict = options.strict;
+    scopes.build().extents_differ = options.extents_differ;
     let producers = Producers::new();
     let mut importer =
         Importer { model, custom_ops, scopes, assumptions, demand, producers, takes_states_to_stay: false, depth: 0 };

@@ -156,6 +156,13 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// Whether another way to compute the same would end so, too: whoever runs it has had enough, or there is no memory.
+    pub(crate) fn is_final(&self) -> bool {
+        let interrupted =
+            matches!(self, Self::Cancelled { .. } | Self::DeadlineExceeded { .. } | Self::OutOfMemory { .. });
+        interrupted || self.is_of_gpu()
+    }
+
     /// Whether it is a GPU that has failed, or refused.
     pub(crate) fn is_of_gpu(&self) -> bool {
         matches!(self, Self::GpuKernel { .. } | Self::GpuMemory { .. } | Self::GpuTimeLimit { .. } | Self::Gpu { .. })

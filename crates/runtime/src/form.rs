@@ -107,6 +107,14 @@ impl Forms {
         self.at = special.iter().position(fits).map_or(0, |index| index + 1);
     }
 
+    /// Takes the form that takes less for granted; false if there is none, or that one was taken already.
+    pub(crate) fn take_less<'s>(&mut self, case_of: impl Fn(usize) -> Option<&'s Specialization>) -> bool {
+        let takes_less = |form: &Form| case_of(form.entry).is_some_and(Specialization::takes_less);
+        let found = self.forms.iter().position(takes_less).filter(|&at| at != self.at);
+        self.at = found.unwrap_or(self.at);
+        found.is_some()
+    }
+
     /// The form in use, and the memory of one of its segments.
     pub(crate) fn with_memory(&mut self, segment: usize) -> (&mut Form, &mut Memory) {
         (&mut self.forms[self.at], &mut self.memory[segment])

@@ -298,6 +298,30 @@ impl Session {
             }
         }
         self.bind(Given::Views(inputs))?;
+        let mut done = self.run_form(inputs, held, &mut destination, options);
+        // What it takes for granted may show not to be so in the midst of it.
+        if done.as_ref().is_err_and(|error| !error.is_final())
+            && self.bind_with_less(Given::Views(inputs)).unwrap_or(false)
+        {
+            done = self.run_form(inputs, held, &mut destination, options);
+        }
+        done?;
+        let form = self.forms.current();
+        self.states.advance(|output| form.output_place(output).map(|(shape, _)| shape));
+        if let (Some(observer), Some(started), false) = (&self.observer, started, self.observed.is_part()) {
+            observer.event(&Event::RunFinished { took: started.elapsed() });
+        }
+        Ok(())
+    }
+
+    /// Runs the form in use, whose symbols are bound.
+    fn run_form(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        held: &[(usize, &Tensor)],
+        destination: &mut Destination<'_, '_>,
+        options: &RunOptions<'_>,
+    ) -> Result<(), RuntimeError> {
         let form = self.forms.current();
         self.states.lie(&self.model.manifest.entries[form.entry].state)?;
         self.states.begin(|input| form.binding(0).shapes.get(input))?;
@@ -311,8 +335,8 @@ impl Session {
         self.slots.resize(self.program().slots.len(), Span::EMPTY);
 
         let done = match self.slices() {
-            Ok(Some(slices)) if held.is_empty() && !has_unranked => self.run_slices(slices, options, &mut destination),
-            Ok(_) => self.run_steps(options, &mut destination),
+            Ok(Some(slices)) if held.is_empty() && !has_unranked => self.run_slices(slices, options, destination),
+            Ok(_) => self.run_steps(options, destination),
             Err(error) => Err(error),
         };
         // No address outlives the borrow of the buffers.
@@ -320,13 +344,7 @@ impl Session {
         self.slots.clear();
         self.inputs.clear();
         self.forms.current_mut().host.clear();
-        done?;
-        let form = self.forms.current();
-        self.states.advance(|output| form.output_place(output).map(|(shape, _)| shape));
-        if let (Some(observer), Some(started), false) = (&self.observer, started, self.observed.is_part()) {
-            observer.event(&Event::RunFinished { took: started.elapsed() });
-        }
-        Ok(())
+        done
     }
 
     /// Takes in an input that lies in no memory of the caller's.
@@ -392,15 +410,46 @@ impl Session {
     /// Chooses the form that fits these inputs, finds or makes the binding for them and puts it first.
     fn bind(&mut self, given: Given<'_>) -> Result<(), RuntimeError> {
         self.check_count(given.len())?;
+        match self.bind_as_fits(given) {
+            Err(error @ RuntimeError::AssumptionFailed { .. }) => {
+                if self.bind_with_less(given)? {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            }
+            bound => bound,
+        }
+    }
+
+    fn bind_as_fits(&mut self, given: Given<'_>) -> Result<(), RuntimeError> {
         let entries = &self.model.manifest.entries;
         let inputs = Inputs { given, states: &self.states };
         let general = self.forms.general_mut();
-        bind_symbols(&entries[self.entry], &general.segments, inputs, &mut general.symbols)?;
+        let bound = bind_symbols(&entries[self.entry], &general.segments, inputs, &mut general.symbols);
         self.forms.choose(|entry| entries[entry].specializes.as_ref());
+        bound?;
         let form = self.forms.current_mut();
         if form.entry != self.entry {
             bind_symbols(&entries[form.entry], &form.segments, inputs, &mut form.symbols)?;
         }
+        self.bind_form(given)
+    }
+
+    /// Goes on to the form that takes less for granted; false if there is none.
+    fn bind_with_less(&mut self, given: Given<'_>) -> Result<bool, RuntimeError> {
+        let entries = &self.model.manifest.entries;
+        if !self.forms.take_less(|entry| entries[entry].specializes.as_ref()) {
+            return Ok(false);
+        }
+        let form = self.forms.current_mut();
+        let inputs = Inputs { given, states: &self.states };
+        bind_symbols(&entries[form.entry], &form.segments, inputs, &mut form.symbols)?;
+        self.bind_form(given).map(|()| true)
+    }
+
+    /// Finds or makes the binding of the form in use, whose symbols are bound, and puts it first.
+    fn bind_form(&mut self, given: Given<'_>) -> Result<(), RuntimeError> {
         self.use_binding(0)?;
         let entry = &self.model.manifest.entries[self.entry];
         for (input, port) in entry.inputs.iter().enumerate().filter(|(_, port)| port.unranked.is_none()) {

@@ -44,6 +44,8 @@ impl Builder {
             } else if self.is_folded(extent, target) {
                 self.require_at_least("an extent that is repeated", extent, &target.minimum(&Dim::constant(1)))?;
                 index.push(var(missing + n).minimum(&(extent.clone() - 1)));
+            } else if self.may_differ(extent, target) {
+                index.push(self.repeated(extent, target, var(missing + n))?);
             } else {
                 self.require_equal(BROADCAST_EXTENTS, extent, target)?;
                 index.push(var(missing + n));

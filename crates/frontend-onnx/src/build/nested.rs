@@ -16,6 +16,7 @@ impl Builder {
             exact: self.exact,
             strict: self.strict,
             may_use_host: false,
+            extents_differ: self.extents_differ,
             is_trial: self.is_trial,
             ..Builder::new(graph)
         }

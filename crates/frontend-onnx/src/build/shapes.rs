@@ -3,8 +3,9 @@
 use super::{Builder, Result, check_storable};
 use crate::error::Problem;
 use crate::tracked::Tracked;
+use crate::truth;
 use infc_ir::graph::{Assumption, BROADCAST_EXTENTS, Relation, Requirement, TensorType};
-use infc_ir::index::{Atom, Dim, Proof};
+use infc_ir::index::{Atom, Dim, IndexExpr, Proof};
 
 /// The most axes a value may have.
 pub(crate) const MAX_RANK: usize = 32;
@@ -197,6 +198,45 @@ impl Builder {
             && ranges.eq(&target, &one) == Proof::No
     }
 
+    /// Whether two extents that are broadcast to each other may be equal or not, and neither is taken for granted.
+    pub(super) fn may_differ(&self, left: &Dim, right: &Dim) -> bool {
+        let [known_left, known_right] = [left, right].map(|dim| self.facts.apply(dim));
+        let is_unknown = || self.ranges().eq(&known_left, &known_right) == Proof::Unknown;
+        self.extents_differ && is_unknown() && !self.facts.equal(left, right)
+    }
+
+    /// What two extents broadcast to, of which neither is known to be 1.
+    fn broadcast_extent(&mut self, left: &Dim, right: &Dim) -> Result<Dim> {
+        // Of two ways to say the same, the number is better.
+        let number = right.as_const().is_some() && left.as_const().is_none();
+        if !self.may_differ(left, right) {
+            self.require_equal(BROADCAST_EXTENTS, left, right)?;
+            return Ok(if number { right } else { left }.clone());
+        }
+        let extent = match left.as_const() {
+            None if number => right.clone(),
+            None => {
+                let either = truth::either(&truth::equal(left, &Dim::constant(1)), right, left);
+                self.size("an extent that is broadcast", &either)?
+            }
+            Some(_) => left.clone(),
+        };
+        [left, right].into_iter().try_for_each(|own| self.require_repeated(own, &extent))?;
+        Ok(extent)
+    }
+
+    /// Sees to it that an extent is that of a result or 1, as the run will tell.
+    fn require_repeated(&mut self, extent: &Dim, result: &Dim) -> Result<()> {
+        let repeated = (result.clone() - extent.clone()) * (extent.clone() - 1);
+        self.require_equal(BROADCAST_EXTENTS, &repeated, &Dim::constant(0))
+    }
+
+    /// The coordinate that is read where an extent is that of a result or 1, as the run will tell.
+    pub(crate) fn repeated(&mut self, extent: &Dim, result: &Dim, at: IndexExpr) -> Result<IndexExpr> {
+        self.require_repeated(extent, result)?;
+        Ok(at.minimum(&(extent.clone() - 1)))
+    }
+
     /// The shape that all the given ones broadcast to.
     pub(crate) fn broadcast_shape(&mut self, shapes: &[&[Dim]]) -> Result<Vec<Dim>> {
         let rank = shapes.iter().map(|s| s.len()).max().unwrap_or(0);
@@ -216,11 +256,7 @@ impl Builder {
                 if repeats(slot, extent) {
                     *slot = extent.clone();
                 } else if !repeats(extent, slot) {
-                    self.require_equal(BROADCAST_EXTENTS, slot, extent)?;
-                    // Of two ways to say the same, the number is better.
-                    if extent.as_const().is_some() {
-                        *slot = extent.clone();
-                    }
+                    *slot = self.broadcast_extent(slot, extent)?;
                 }
             }
         }

@@ -112,6 +112,7 @@ impl<'m> Importer<'m, '_> {
         let outer = self.scopes.build();
         let mut scopes = Scopes::new(Graph { name: body.name().to_owned(), ..Graph::default() }, body);
         scopes.build().strict = outer.strict;
+        scopes.build().extents_differ = outer.extents_differ;
         let mut inputs = Inputs { scopes: &mut scopes, outer, demand, known: Vec::new(), position: 0 };
         let scalar = |dtype| TensorType::new(dtype, Vec::new());
         for (port, dtype) in body.input.iter().zip([DType::I64, DType::Bool]) {

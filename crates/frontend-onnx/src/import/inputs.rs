@@ -43,6 +43,9 @@ pub struct ImportOptions {
     /// Rounds half types wherever ONNX's definition of an operator by other operators names a value of such a type, and
     /// not once per operator.
     pub strict: bool,
+    /// Lets extents that are broadcast to each other be equal or 1, as the run will tell, where they are taken to be equal otherwise
+    /// ([`infc_ir::graph::BROADCAST_EXTENTS`]).
+    pub extents_differ: bool,
     /// Operators that the program which runs the model brings.
     pub custom_ops: CustomOps,
 }

@@ -72,9 +72,7 @@ fn expand_chosen(build: &mut Builder, x: &Tracked, target: &[Dim]) -> Result<Tra
             continue;
         }
         // Either there is one element to repeat, or as many as there will be.
-        let repeated = (result.clone() - extent.clone()) * (extent.clone() - 1);
-        build.require_equal(BROADCAST_EXTENTS, &repeated, &Dim::constant(0))?;
-        index.push(var(n).minimum(&(extent.clone() - 1)));
+        index.push(build.repeated(extent, &result, var(n))?);
         shape.push(result);
     }
     build.view(x, index.split_off(rank - x.rank()), shape)

@@ -56,8 +56,8 @@ impl Looped<'_> {
     /// Those of runs of the entry, with the name of the loop.
     pub(super) fn run(&self, session: &mut Session) -> Result<Option<Vec<Tensor>>, RuntimeError> {
         match self.steps(session) {
-            Err(error) if self.body.may_fail && !is_final(&error) => Ok(None),
-            Err(error) if is_final(&error) || matches!(error, RuntimeError::HostStep { .. }) => Err(error),
+            Err(error) if self.body.may_fail && !error.is_final() => Ok(None),
+            Err(error) if error.is_final() || matches!(error, RuntimeError::HostStep { .. }) => Err(error),
             Err(error) => Err(self.failed(error.to_string())),
             made => made,
         }
@@ -140,15 +140,6 @@ impl Looped<'_> {
         }
         Ok(stacked)
     }
-}
-
-/// Whether evaluating the loop would not help.
-fn is_final(error: &RuntimeError) -> bool {
-    let interrupted = matches!(
-        error,
-        RuntimeError::Cancelled { .. } | RuntimeError::DeadlineExceeded { .. } | RuntimeError::OutOfMemory { .. }
-    );
-    interrupted || error.is_of_gpu()
 }
 
 /// What outputs of the entry, from this one on, are of no step. Extents that only a step tells are 0.
