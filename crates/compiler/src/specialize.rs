@@ -115,8 +115,7 @@ pub(crate) fn left_out(graph: &Graph) -> Vec<(String, i64)> {
         let sides = [(&requirement.left, &requirement.right), (&requirement.right, &requirement.left)];
         sides.into_iter().filter_map(|(dim, value)| Some((name(dim)?, value.as_const()?)))
     });
-    let is_broadcast = |a: &&Assumption| a.what == BROADCAST_EXTENTS && a.relation == Relation::Equal;
-    let repeated = graph.assumptions.iter().filter(is_broadcast).flat_map(|assumption| {
+    let repeated = graph.assumptions.iter().filter(|assumption| is_broadcast(assumption)).flat_map(|assumption| {
         let both = name(&assumption.left).zip(name(&assumption.right)).filter(|_| graph.nodes.len() <= FEW_NODES);
         both.into_iter().flat_map(|(left, right)| [(left, 1), (right, 1)])
     });
@@ -129,14 +128,18 @@ pub(crate) fn left_out(graph: &Graph) -> Vec<(String, i64)> {
     found
 }
 
-/// Whether there may be runs in which extents that are broadcast to each other, one of them told by the run itself, are not equal
-/// as the graph takes them to be: one of them is 1, which shows after the run has begun. The model is imported once more then,
-/// with less taken for granted, if it has no more than [`FEW_NODES`].
+/// Whether there may be runs in which extents that are broadcast to each other are not equal as the graph takes them to be, where
+/// no value of a dim says so ([`left_out`]): one of them is 1, which may show after the run has begun. The model is imported once
+/// more then, with less taken for granted, if it has no more than [`FEW_NODES`].
 pub(crate) fn differ(graph: &Graph) -> bool {
-    let is_axis = |symbol: SymbolId| matches!(graph.source(symbol), Some(SymbolSource::Axis { .. }));
-    let is_told = |dim: &Dim| dim.symbols().iter().any(|&symbol| !is_axis(symbol));
-    let is_late = |a: &&Assumption| a.what == BROADCAST_EXTENTS && (is_told(&a.left) || is_told(&a.right));
-    graph.assumptions.iter().any(|assumption| is_late(&assumption))
+    let is_case = |dim: &Dim| dim.as_symbol().is_some_and(|symbol| is_dim(graph, symbol));
+    let differ = |a: &Assumption| is_broadcast(a) && !(is_case(&a.left) && is_case(&a.right));
+    graph.assumptions.iter().any(differ)
+}
+
+/// Whether an assumption is that extents which are broadcast to each other are equal.
+fn is_broadcast(assumption: &Assumption) -> bool {
+    assumption.what == BROADCAST_EXTENTS && assumption.relation == Relation::Equal
 }
 
 /// The case that most runs of a decoder are, for who asks for none: one token more for one sequence, behind those in a

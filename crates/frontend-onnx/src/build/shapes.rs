@@ -227,8 +227,8 @@ impl Builder {
 
     /// Sees to it that an extent is that of a result or 1, as the run will tell.
     fn require_repeated(&mut self, extent: &Dim, result: &Dim) -> Result<()> {
-        let repeated = (result.clone() - extent.clone()) * (extent.clone() - 1);
-        self.require_equal(BROADCAST_EXTENTS, &repeated, &Dim::constant(0))
+        let repeated = truth::either(&truth::equal(extent, &Dim::constant(1)), result, extent);
+        self.require_equal(BROADCAST_EXTENTS, &repeated, result)
     }
 
     /// The coordinate that is read where an extent is that of a result or 1, as the run will tell.
