@@ -434,9 +434,10 @@ impl<'m, 'a> Importer<'m, 'a> {
         };
         // With what was learned, or with another answer to a question, it may be expanded.
         let may_differ = self.demand.has_grown() || self.assumptions.asked() != asked;
-        // States that grow do not fit what they were; whoever evaluates the loop does not mind.
+        // States that grow do not fit what they were, nor branches each other; whoever evaluates the loop does not mind.
         let is_of_state = |node: &NodeRef, problem: &Problem| {
-            is_loop && *node == *node_ref && matches!(problem, Problem::ShapeMismatch { .. })
+            let is_own = if is_loop { *node == *node_ref } else { matches!(&*node.op_type, "Loop" | "If") };
+            is_own && matches!(problem, Problem::ShapeMismatch { .. })
         };
         let Some((state, names)) = before.filter(|_| !may_differ) else { return Err(error) };
         // What is wrong with a node within may be so for kernels alone; if its steps can be compiled by themselves, it is.
@@ -445,8 +446,9 @@ impl<'m, 'a> Importer<'m, 'a> {
                 (problem.to_string(), Held::Any)
             }
             ImportError::Node { problem, .. } if is_loop => (problem.to_string(), Held::Compiled),
-            ImportError::UnsupportedOperators { .. } if is_loop => {
-                ("kernels do not compute all that its steps do".to_owned(), Held::Compiled)
+            ImportError::UnsupportedOperators { .. } => {
+                let how = if is_loop { Held::Compiled } else { Held::Any };
+                ("kernels do not compute all that its steps do".to_owned(), how)
             }
             _ => return Err(error),
         };

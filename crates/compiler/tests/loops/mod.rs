@@ -1,5 +1,7 @@
 //! Loops that only data ends, through the whole line: the host counts their steps, kernels compute them.
 
+mod scans;
+
 use super::net::{Attr, Net, port, session};
 use infc::{Compilation, CompileOptions, CustomOps, Source, Steps};
 use infc_artifact::{Artifact, Host, Step};
