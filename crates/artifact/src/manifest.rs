@@ -61,7 +61,7 @@ pub struct Entry {
     pub assumptions: Vec<Assumption>,
     /// If this is another entry at fixed values of some of its dims, which. A run of that entry whose inputs have these
     /// values takes this one instead. An entry of no values is the same model with less taken for granted: a run takes it
-    /// if one of [`Entry::assumptions`] does not hold of the entry that it takes otherwise.
+    /// if extents are not as the entry that it takes otherwise says, which may show in the midst of it.
     pub specializes: Option<Specialization>,
     /// The symbol that is the first extent of outputs and of inputs that have it, if every point along that axis is computed
     /// of the same point of those inputs, of other inputs, and of symbols: a run may then be several runs of fewer

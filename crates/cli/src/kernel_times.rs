@@ -118,15 +118,22 @@ impl Observer for Watch {
                 }
             }
             Event::Step(step) => {
-                if seen.steps.len() <= step.step {
-                    seen.steps.resize(step.step + 1, None);
-                }
-                let known = &mut seen.steps[step.step];
-                *known = Some(known.map_or(step.took, |known| known.min(step.took)));
                 let (start, took, chunks, threads) = (step.began, step.took, step.chunks, step.threads);
                 seen.current.steps.push(Ran { step: step.step, start, took, chunks, threads });
             }
+            Event::RunBeginsAnew => {
+                seen.current.steps.clear();
+                seen.current.in_loops.clear();
+            }
             Event::RunFinished { took } => {
+                let Seen { steps, current, .. } = &mut *seen;
+                for ran in &current.steps {
+                    if steps.len() <= ran.step {
+                        steps.resize(ran.step + 1, None);
+                    }
+                    let known = &mut steps[ran.step];
+                    *known = Some(known.map_or(ran.took, |known: Duration| known.min(ran.took)));
+                }
                 seen.current.took = *took;
                 if seen.quickest.as_ref().is_none_or(|quickest| quickest.took > *took) {
                     seen.quickest = Some(seen.current.clone());

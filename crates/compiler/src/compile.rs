@@ -414,13 +414,14 @@ fn import_all(
             cases.push(usual);
         }
     }
+    let is_small = specialize::is_small(model.graph());
     let general = SpecialCase::default();
     let mut further = Vec::new();
     let mut at = 0;
     while at < graphs.len() {
         let of = if at == 0 { &general } else { &cases[at - 1] };
         let left_out: Vec<SpecialCase> =
-            specialize::left_out(&graphs[at]).into_iter().map(|dim| of.with(dim)).collect();
+            specialize::left_out(&graphs[at], is_small).into_iter().map(|dim| of.with(dim)).collect();
         for case in left_out {
             let is_known = cases.contains(&case) || further.contains(&case);
             if is_known || cases.len() + further.len() >= MAX_SPECIAL_CASES {
@@ -435,10 +436,13 @@ fn import_all(
         cases.append(&mut further);
         at += 1;
     }
-    let is_small = model.graph().node.len() <= specialize::FEW_NODES;
-    if is_small && !has_states && graphs.iter().any(specialize::differ) {
+    let has_room = cases.len() < MAX_SPECIAL_CASES;
+    if is_small && has_room && !has_states && graphs.iter().any(specialize::differ) {
         let options = ImportOptions { extents_differ: true, ..import_options.clone() };
-        if let Some(graph) = unasked(model, &options, &general, &graphs[0]) {
+        // Where the host has to compute more for it, nobody has asked for that.
+        let on_host = |graph: &Graph| graph.order.iter().filter(|&&n| matches!(graph.nodes[n].op, Op::Host(_))).count();
+        let other = unasked(model, &options, &general, &graphs[0]);
+        if let Some(graph) = other.filter(|graph| on_host(graph) <= on_host(&graphs[0])) {
             graphs.push(graph);
             cases.push(general);
         }

@@ -1,4 +1,4 @@
-//! What a model comes to, worked out from its plan: before anything is scheduled, made or run.
+//! What a model comes to, worked out from its plan and the loops of its kernels: before anything is made or run.
 
 use crate::code::VariantTarget;
 use crate::kernels::{self, traffic, traffic_of};

@@ -5,6 +5,7 @@
 
 use crate::CompileError;
 use infc_artifact::{Entry, FixedSymbol, Specialization};
+use infc_frontend_onnx::proto::GraphProto;
 use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
 use infc_ir::entity::{SymbolId, ValueId};
 use infc_ir::graph::{Assumption, BROADCAST_EXTENTS, Definition, Graph, Relation, SymbolSource};
@@ -18,7 +19,7 @@ use std::fmt;
 pub const MAX_SPECIAL_CASES: usize = 16;
 
 /// Nodes of graphs for which cases that nobody has asked for cost little.
-pub(crate) const FEW_NODES: usize = 100;
+const FEW_NODES: usize = 100;
 
 /// Values of dims by name, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,16 +108,15 @@ pub(crate) fn check(graph: &Graph, case: &SpecialCase) -> Result<(), CompileErro
 
 /// Values of dims that a graph is not for, though the model may be. Where a `Squeeze` without axes has to leave an extent, the
 /// graph requires that it is not 1, since there would be an axis less. Where extents of two dims are broadcast to each other,
-/// it takes them to be equal, and either may be 1 instead; that is left to who asks for it in graphs of more than
-/// [`FEW_NODES`].
-pub(crate) fn left_out(graph: &Graph) -> Vec<(String, i64)> {
+/// it takes them to be equal, and either may be 1 instead; that is left to who asks for it unless the model [`is_small`].
+pub(crate) fn left_out(graph: &Graph, is_small: bool) -> Vec<(String, i64)> {
     let name = |dim: &Dim| dim.as_symbol().filter(|&s| is_dim(graph, s)).map(|s| graph.symbols[s].name.clone());
     let squeezed = graph.requires.iter().filter(|requirement| !requirement.equal).flat_map(|requirement| {
         let sides = [(&requirement.left, &requirement.right), (&requirement.right, &requirement.left)];
         sides.into_iter().filter_map(|(dim, value)| Some((name(dim)?, value.as_const()?)))
     });
-    let repeated = graph.assumptions.iter().filter(|assumption| is_broadcast(assumption)).flat_map(|assumption| {
-        let both = name(&assumption.left).zip(name(&assumption.right)).filter(|_| graph.nodes.len() <= FEW_NODES);
+    let repeated = graph.assumptions.iter().filter(|a| is_small && is_broadcast(a)).flat_map(|assumption| {
+        let both = name(&assumption.left).zip(name(&assumption.right));
         both.into_iter().flat_map(|(left, right)| [(left, 1), (right, 1)])
     });
     let mut found = Vec::new();
@@ -130,11 +130,21 @@ pub(crate) fn left_out(graph: &Graph) -> Vec<(String, i64)> {
 
 /// Whether there may be runs in which extents that are broadcast to each other are not equal as the graph takes them to be, where
 /// no value of a dim says so ([`left_out`]): one of them is 1, which may show after the run has begun. The model is imported once
-/// more then, with less taken for granted, if it has no more than [`FEW_NODES`].
+/// more then, with less taken for granted, if it [`is_small`].
 pub(crate) fn differ(graph: &Graph) -> bool {
     let is_case = |dim: &Dim| dim.as_symbol().is_some_and(|symbol| is_dim(graph, symbol));
     let differ = |a: &Assumption| is_broadcast(a) && !(is_case(&a.left) && is_case(&a.right));
     graph.assumptions.iter().any(differ)
+}
+
+/// Whether a model has few nodes, those of graphs within among them.
+pub(crate) fn is_small(graph: &GraphProto) -> bool {
+    fn nodes(graph: &GraphProto) -> usize {
+        let within = graph.node.iter().flat_map(|node| &node.attribute);
+        let within = within.flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs));
+        within.fold(graph.node.len(), |sum, graph| sum.saturating_add(nodes(graph)))
+    }
+    nodes(graph) <= FEW_NODES
 }
 
 /// Whether an assumption is that extents which are broadcast to each other are equal.

@@ -3,9 +3,10 @@
 mod net;
 
 use infc::{Compilation, CompileOptions, DimChoice};
-use infc_runtime::{LoadOptions, Model, Session, SessionOptions, Tensor};
+use infc_runtime::{Event, LoadOptions, Model, Observer, Session, SessionOptions, Tensor};
 use infc_tensor::DType;
 use net::{Attr, Net, session};
+use std::sync::{Arc, Mutex};
 
 fn floats(shape: &[usize], seed: usize) -> Tensor {
     let len: usize = shape.iter().product();
@@ -441,8 +442,6 @@ fn what_is_broadcast_has_cases_in_which_it_repeats() {
     assert_eq!(error.code(), "runtime::assumption-failed");
 }
 
-/// A large batch is run in slices, in a smaller arena, as if each point had been run by itself; who observes a run sees it
-/// whole.
 /// `(a + b)·a` and what of it is greater than 1, of what is positive in two inputs.
 fn positive_ones() -> Net {
     let mut net = Net::new(17)
@@ -500,6 +499,75 @@ fn extents_that_a_run_tells_may_differ() {
     }
 }
 
+/// Batches of matrices, too, without a step on the host.
+#[test]
+fn batches_of_matrices_may_differ() {
+    let mut net = Net::new(17).constant("zero", &Tensor::scalar(0.0f32)).constant("w", &floats(&[1, 6], 1));
+    net = net.constant("rows", &Tensor::from_elements(&[3], &[-1i64, 2, 3]).expect("three"));
+    net = net.constant("columns", &Tensor::from_elements(&[3], &[-1i64, 3, 2]).expect("three"));
+    for (x, shape) in [("x", "rows"), ("y", "columns")] {
+        let (is_chosen, chosen, product, matrices) =
+            (format!("{x}1"), format!("{x}2"), format!("{x}3"), format!("{x}4"));
+        net = net.input(x, DType::F32, &[&x.to_uppercase(), "1"]).node("Greater", &[x, "zero"], &[&is_chosen], &[]);
+        let flat = format!("{x}5");
+        net = net.node("Reshape", &[&is_chosen, "flat"], &[&flat], &[]);
+        net = net.node("Compress", &[x, &flat], &[&chosen], &[("axis", Attr::Int(0))]);
+        net = net.node("MatMul", &[&chosen, "w"], &[&product], &[]);
+        net = net.node("Reshape", &[&product, shape], &[&matrices], &[]);
+    }
+    net = net.constant("flat", &Tensor::from_elements(&[1], &[-1i64]).expect("one"));
+    let compilation = compiled(net.node("MatMul", &["x4", "y4"], &["o"], &[]).output("o"), &CompileOptions::default());
+    assert!(compilation.report.on_host.is_empty(), "{:?}", compilation.report.on_host);
+    let model = Model::from_vec(bytes(&compilation)).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    let given = |chosen: &[f32]| Tensor::from_elements(&[chosen.len(), 1], chosen).expect("a column");
+    let w = floats(&[1, 6], 1);
+    let w = w.elements::<f32>().expect("floats");
+    for (a, b, expected) in [(3, 3, ""), (1, 4, "extents that differ"), (4, 1, "extents that differ")] {
+        let of = |count: usize, from: f32| (0..count).map(|n| from + n as f32).collect::<Vec<f32>>();
+        let (left, right) = (of(a, 1.0), of(b, 2.0));
+        let found = session.run_owned(&[&given(&left), &given(&right)]).unwrap_or_else(|e| panic!("{a} and {b}: {e}"));
+        assert_eq!(case(&session, &model), expected, "{a} and {b}");
+        assert_eq!(found[0].shape(), [a.max(b), 2, 2]);
+        let found = found[0].elements::<f32>().expect("floats");
+        for (at, found) in found.iter().enumerate() {
+            let (n, row, column) = (at / 4, at / 2 % 2, at % 2);
+            let (l, r) = (left[n.min(a - 1)], right[n.min(b - 1)]);
+            let sum: f32 = (0..3).map(|k| w[3 * row + k] * l * w[2 * k + column] * r).sum();
+            assert!((sum - found).abs() < 1e-3, "{a} and {b}, {at}: {found}, not {sum}");
+        }
+    }
+}
+
+/// Who observes a run that begins anew is told so before the steps that count.
+#[test]
+fn a_run_that_begins_anew_is_observed() {
+    #[derive(Default)]
+    struct Told(Mutex<Vec<Option<usize>>>);
+    impl Observer for Told {
+        fn event(&self, event: &Event<'_>) {
+            let mut told = self.0.lock().expect("nobody panics");
+            match event {
+                Event::Step(step) => told.push(Some(step.entry)),
+                Event::RunBeginsAnew => told.push(None),
+                _ => {}
+            }
+        }
+    }
+    let model = Model::from_vec(bytes(&compiled(positive_ones(), &CompileOptions::default()))).expect("a model");
+    let told = Arc::new(Told::default());
+    let observer: Arc<dyn Observer> = told.clone();
+    let mut session =
+        model.session(&SessionOptions { observer: Some(observer), ..SessionOptions::default() }).expect("a session");
+    let row = |values: &[f32]| Tensor::from_elements(&[values.len()], values).expect("a row");
+    session.run_owned(&[&row(&[1.0, 2.0]), &row(&[3.0])]).expect("runs");
+    let told = std::mem::take(&mut *told.0.lock().expect("nobody panics"));
+    let anew = told.iter().position(Option::is_none).expect("it is told");
+    let less = session.entry_in_use();
+    assert!(less > 0 && anew > 0 && told[..anew].iter().all(|entry| *entry == Some(0)), "{told:?}");
+    assert!(told.len() > anew + 1 && told[anew + 1..].iter().all(|entry| *entry == Some(less)), "{told:?}");
+}
+
 #[test]
 fn large_models_have_no_code_for_extents_that_differ() {
     let mut net = positive_ones();
@@ -509,6 +577,8 @@ fn large_models_have_no_code_for_extents_that_differ() {
     assert!(compiled(net, &CompileOptions::default()).report.special_cases.is_empty());
 }
 
+/// A large batch is run in slices, in a smaller arena, as if each point had been run by itself; who observes a run sees it
+/// whole.
 #[test]
 fn large_batches_are_run_in_slices() {
     let net = || {

@@ -341,16 +341,23 @@ impl Builder {
         for (label, extent) in lhs_labels.iter().zip(lhs.shape()).chain(rhs_labels.iter().zip(rhs.shape())) {
             match &extents[usize::from(*label)] {
                 // Batches of matrices are broadcast to each other.
-                Some(known) if output.contains(label) => {
-                    if self.may_differ(known, extent) {
-                        return Err(Problem::DynamicValue { what: "which of two batches is repeated" });
-                    }
-                    self.require_equal(BROADCAST_EXTENTS, known, extent)?;
+                Some(known) if self.extents_differ && output.contains(label) => {
+                    let both = self.broadcast_extent(&known.clone(), extent)?;
+                    extents[usize::from(*label)] = Some(both);
                 }
+                Some(known) if output.contains(label) => self.require_equal(BROADCAST_EXTENTS, known, extent)?,
                 Some(known) => self.require_equal("contracted extents", known, extent)?,
                 None => extents[usize::from(*label)] = Some(extent.clone()),
             }
         }
+        let mut operands = [lhs.clone(), rhs.clone()];
+        if self.extents_differ {
+            for (operand, labels) in operands.iter_mut().zip([lhs_labels, rhs_labels]) {
+                let shape: Vec<Dim> = labels.iter().filter_map(|&l| extents[usize::from(l)].clone()).collect();
+                *operand = self.broadcast(operand, &shape)?;
+            }
+        }
+        let [lhs, rhs] = &operands;
         let shape: Vec<Dim> = output
             .iter()
             .map(|&l| extents[usize::from(l)].clone().expect("every output label is an operand's"))

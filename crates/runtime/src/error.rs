@@ -156,6 +156,17 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// Whether extents are not as an entry takes them to be: one that takes less for granted may do better.
+    pub(crate) fn is_of_extents(&self) -> bool {
+        matches!(
+            self,
+            Self::AssumptionFailed { .. }
+                | Self::UnexpectedResult { .. }
+                | Self::UnmetRequirement { .. }
+                | Self::BadSize { .. }
+        )
+    }
+
     /// Whether another way to compute the same would end so, too: whoever runs it has had enough, or there is no memory.
     pub(crate) fn is_final(&self) -> bool {
         let interrupted =

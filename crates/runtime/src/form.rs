@@ -107,12 +107,17 @@ impl Forms {
         self.at = special.iter().position(fits).map_or(0, |index| index + 1);
     }
 
-    /// Takes the form that takes less for granted; false if there is none, or that one was taken already.
-    pub(crate) fn take_less<'s>(&mut self, case_of: impl Fn(usize) -> Option<&'s Specialization>) -> bool {
+    /// Takes the form that takes less for granted, and gives which one was taken before; `None` if there is none, or that one was
+    /// taken already.
+    pub(crate) fn take_less<'s>(&mut self, case_of: impl Fn(usize) -> Option<&'s Specialization>) -> Option<usize> {
         let takes_less = |form: &Form| case_of(form.entry).is_some_and(Specialization::takes_less);
-        let found = self.forms.iter().position(takes_less).filter(|&at| at != self.at);
-        self.at = found.unwrap_or(self.at);
-        found.is_some()
+        let found = self.forms.iter().position(takes_less).filter(|&at| at != self.at)?;
+        Some(std::mem::replace(&mut self.at, found))
+    }
+
+    /// Takes the form that [`Forms::take_less`] gave.
+    pub(crate) fn return_to(&mut self, before: usize) {
+        self.at = before;
     }
 
     /// The form in use, and the memory of one of its segments.

@@ -25,6 +25,9 @@ pub enum Event<'a> {
     Planned(Planned<'a>),
     /// A step of the Program is over.
     Step(StepEvent<'a>),
+    /// The run in progress begins anew, by the Program of another entry, since something did not hold that the one before took for
+    /// granted: what was told of its steps is of no run.
+    RunBeginsAnew,
     /// A run succeeded. Those of entries that compute a step of a loop are parts of it.
     RunFinished {
         /// From the check of the inputs to the last step.

@@ -72,8 +72,8 @@ pub struct RunOptions<'a> {
 
 /// Runs one entry of a model, in memory of its own.
 ///
-/// After some runs a run makes no heap call, whatever its dims are, unless they need more memory than those before, or the
-/// Program has host steps. A run that fails leaves the session usable.
+/// After some runs a run makes no heap call, whatever its dims are, unless they need more memory than those before, the
+/// Program has host steps, or the run begins anew. A run that fails leaves the session usable.
 pub struct Session {
     /// What it has on a GPU, if that runs the model. Dropped before the kernels that its graphs have.
     on_gpu: Option<OnGpu>,
@@ -263,7 +263,8 @@ impl Session {
 
     /// Runs the entry. Inputs and outputs come in the order of the entry's, without those that are states; outputs must
     /// have the shapes that [`Session::output_shapes`] tells, or those that are computed. Dense inputs and all outputs
-    /// are used where they are.
+    /// are used where they are. Where a run finds that extents are not equal which the entry takes to be equal, and begins anew
+    /// with an entry that does not, outputs may turn out to have other shapes, which is an error.
     ///
     /// # Errors
     /// Inputs or outputs that do not fit, `runtime::deadline-exceeded`, `runtime::cancelled`, or
@@ -300,9 +301,11 @@ impl Session {
         self.bind(Given::Views(inputs))?;
         let mut done = self.run_form(inputs, held, &mut destination, options);
         // What it takes for granted may show not to be so in the midst of it.
-        if done.as_ref().is_err_and(|error| !error.is_final())
-            && self.bind_with_less(Given::Views(inputs)).unwrap_or(false)
-        {
+        if done.as_ref().is_err_and(RuntimeError::is_of_extents) && self.bind_with_less(Given::Views(inputs)) {
+            self.observed.begin(started);
+            if let Some(observer) = &self.observer {
+                observer.event(&Event::RunBeginsAnew);
+            }
             done = self.run_form(inputs, held, &mut destination, options);
         }
         done?;
@@ -410,16 +413,9 @@ impl Session {
     /// Chooses the form that fits these inputs, finds or makes the binding for them and puts it first.
     fn bind(&mut self, given: Given<'_>) -> Result<(), RuntimeError> {
         self.check_count(given.len())?;
-        match self.bind_as_fits(given) {
-            Err(error @ RuntimeError::AssumptionFailed { .. }) => {
-                if self.bind_with_less(given)? {
-                    Ok(())
-                } else {
-                    Err(error)
-                }
-            }
-            bound => bound,
-        }
+        let bound = self.bind_as_fits(given);
+        let begins_anew = bound.as_ref().is_err_and(RuntimeError::is_of_extents) && self.bind_with_less(given);
+        if begins_anew { Ok(()) } else { bound }
     }
 
     fn bind_as_fits(&mut self, given: Given<'_>) -> Result<(), RuntimeError> {
@@ -436,16 +432,18 @@ impl Session {
         self.bind_form(given)
     }
 
-    /// Goes on to the form that takes less for granted; false if there is none.
-    fn bind_with_less(&mut self, given: Given<'_>) -> Result<bool, RuntimeError> {
+    /// Goes on to the form that takes less for granted; false if there is none for these inputs.
+    fn bind_with_less(&mut self, given: Given<'_>) -> bool {
         let entries = &self.model.manifest.entries;
-        if !self.forms.take_less(|entry| entries[entry].specializes.as_ref()) {
-            return Ok(false);
-        }
+        let Some(before) = self.forms.take_less(|entry| entries[entry].specializes.as_ref()) else { return false };
         let form = self.forms.current_mut();
         let inputs = Inputs { given, states: &self.states };
-        bind_symbols(&entries[form.entry], &form.segments, inputs, &mut form.symbols)?;
-        self.bind_form(given).map(|()| true)
+        let bound = bind_symbols(&entries[form.entry], &form.segments, inputs, &mut form.symbols);
+        let is_bound = bound.and_then(|()| self.bind_form(given)).is_ok();
+        if !is_bound {
+            self.forms.return_to(before);
+        }
+        is_bound
     }
 
     /// Finds or makes the binding of the form in use, whose symbols are bound, and puts it first.

@@ -47,6 +47,26 @@ fn assert_scans(net: Net, expected: impl Fn(&[f32]) -> f32) {
     }
 }
 
+/// There is one to choose of, whatever is asked for; kernels compute it.
+#[test]
+fn a_state_of_one_element_may_be_looked_up() {
+    let net = Net::new(18).constant("one", &Tensor::from_elements(&[1], &[1i64]).expect("one"));
+    let net = net.node("TopK", &["state", "one"], &["largest", "place"], &[]);
+    let net = net.node("Add", &["largest", "row"], &["next"], &[]).output("next").output("largest");
+    let mut graph = net.graph();
+    graph.input = vec![value("state", DType::F32, Some(1)), value("row", DType::F32, Some(0))];
+    let attributes = [("body", Attr::Graph(&graph)), ("num_scan_inputs", Attr::Int(1))];
+    let net = Net::new(18).input("x", DType::F32, &["N"]).input("start", DType::F32, &["1"]);
+    let net = net.node("Scan", &["start", "x"], &["end", "before"], &attributes).output("end").output("before");
+    let compilation = compiled(net);
+    assert!(steps(&compilation).is_empty(), "no step of the host");
+    let mut session = session(&compilation);
+    let row = |values: &[f32]| Tensor::from_elements(&[values.len()], values).expect("a row");
+    let found = run(&mut session, &[&row(&[1.0, 2.0, -4.0]), &row(&[0.5])]);
+    let of = |tensor: &Tensor| tensor.elements::<f32>().expect("floats").to_vec();
+    assert_eq!((of(&found[0]), of(&found[1])), (vec![-0.5], vec![0.5, 1.5, 3.5]));
+}
+
 /// `state` and the row behind it, as often as `two` says.
 #[test]
 fn steps_with_loops_that_grow() {

@@ -170,6 +170,9 @@ impl Builder {
     /// True for an extent of 1 or none that meets one that may be anything: the first rows of a batch that may be empty,
     /// `min(N, 1)` of them. It repeats, as an extent of 1 does.
     pub(super) fn may_repeat(&self, extent: &Dim, target: &Dim) -> bool {
+        if self.extents_differ {
+            return false;
+        }
         let ranges = self.ranges();
         let is_thin = |dim: &Dim| {
             let interval = ranges.interval_of_difference(&self.facts.apply(dim));
@@ -206,7 +209,7 @@ impl Builder {
     }
 
     /// What two extents broadcast to, of which neither is known to be 1.
-    fn broadcast_extent(&mut self, left: &Dim, right: &Dim) -> Result<Dim> {
+    pub(super) fn broadcast_extent(&mut self, left: &Dim, right: &Dim) -> Result<Dim> {
         // Of two ways to say the same, the number is better.
         let number = right.as_const().is_some() && left.as_const().is_none();
         if !self.may_differ(left, right) {

@@ -25,6 +25,9 @@ pub(super) const OPERATORS: &[Operator] =
 /// Lists of at most so many elements are scattered: where GPUs ask every element of every place, that is not too many.
 const SHORT: i64 = 1 << 16;
 
+/// Where lists may be longer, nobody knows how long they are: dims that nobody limited go up to a billion.
+const LONG: i64 = 1 << 26;
+
 /// The type of positions in a list that may have so many elements.
 fn position_type(most: Option<i64>) -> DType {
     if most.is_some_and(|most| most < i64::from(i32::MAX)) { DType::I32 } else { DType::I64 }
@@ -146,7 +149,7 @@ fn positions(build: &mut Builder, chosen: &Tracked, below: Option<i64>, what: &'
     let all = build.cast(&all[0], DType::I64)?;
     let count = counted_up_to(build, &all, count_most, what)?;
     let scan = |exclusive| ScanOp { axis: 0, reverse: false, exclusive, reducer: Reducer::sum(dtype) };
-    if let Some(most) = most.filter(|&most| most > SHORT && dtype == DType::I32) {
+    if let Some(most) = most.filter(|&most| most > SHORT && most <= LONG) {
         let counts = build.scan(&marks, scan(false))?;
         return search(build, &counts, count, most);
     }

@@ -150,7 +150,7 @@ impl<'a> Emitter<'a> {
             let index = IndexExpr::var(chunk) - first.clone();
             let state = self.initial_state(root);
             let stmts = self.parallel(root, 0, &turns, index, state)?;
-            let stmts = self.unless_empty(root, stmts);
+            let stmts = if self.holds_outputs(root) { stmts } else { self.unless_empty(root, stmts) };
             parts.push((chunks.clone(), stmts));
             first = first + chunks;
         }
@@ -200,7 +200,7 @@ impl<'a> Emitter<'a> {
                     body.push(Stmt::Barrier);
                 }
                 let stmts = self.loops(root, 0, state)?;
-                body.extend(self.unless_empty(root, stmts));
+                body.extend(if self.holds_outputs(root) { stmts } else { self.unless_empty(root, stmts) });
                 continue;
             }
             let reason = "a root stage with parallel loops cannot stand beside a serial one".to_owned();
@@ -209,10 +209,24 @@ impl<'a> Emitter<'a> {
         Ok(self.finish(None, body))
     }
 
-    /// What computes a root, under the condition that there is something to compute where that cannot be told by its
+    /// Whether outputs are computed within a root besides itself, which it may have nothing to do with: each stage within it is
+    /// computed if it has elements then, and not if the root has.
+    pub(super) fn holds_outputs(&self, root: StageId) -> bool {
+        self.kernel.outputs.iter().any(|output| output.stage != root && self.root_of(output.stage) == root)
+    }
+
+    /// The root that a stage is computed within, or itself.
+    pub(super) fn root_of(&self, mut stage: StageId) -> StageId {
+        while let Placement::At(consumer, _) = &self.plans[stage].placement {
+            stage = *consumer;
+        }
+        stage
+    }
+
+    /// What computes a stage, under the condition that there is something to compute where that cannot be told by its
     /// loops: a coordinate along an axis of at most one point is 0 to the simplifier, so that what is computed for it in
     /// front of the loop over the axis does not know of it.
-    fn unless_empty(&self, root: StageId, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    pub(super) fn unless_empty(&self, root: StageId, stmts: Vec<Stmt>) -> Vec<Stmt> {
         let may_be_empty = |extent: &IndexExpr| {
             let Interval { min, max } = self.ranges.interval(extent);
             max.is_some_and(|max| max <= 1) && min.is_none_or(|min| min < 1)

@@ -167,7 +167,9 @@ impl Emitter<'_> {
             stmts.extend(storage.buffers.iter().map(|&b| Stmt::Alloc(b)));
             self.storage[id.index()] = Some(storage);
             let state = self.state_over(id, &region);
-            stmts.extend(self.loops(id, 0, state)?);
+            let own = self.loops(id, 0, state)?;
+            let is_apart = self.holds_outputs(self.root_of(id));
+            stmts.extend(if is_apart { self.unless_empty(id, own) } else { own });
             if self.plans[id].scope == Scope::Shared {
                 // Every thread of the block sees what the others have stored.
                 stmts.push(Stmt::Barrier);

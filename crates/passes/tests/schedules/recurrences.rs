@@ -1,12 +1,14 @@
 //! Steps of recurrences that threads share.
 
-use super::support::MACHINES;
+use super::support::{MACHINES, run_scheduled};
 use infc_ir::entity::VarId;
 use infc_ir::index::{Atom, IndexExpr};
+use infc_ir::interp::run_kernel;
 use infc_ir::kernel::Kernel;
 use infc_ir::nest::Stmt;
 use infc_passes::ErrorClass;
 use infc_passes::schedule::{apply, choose};
+use infc_testkit::{assert_close, random_inputs};
 
 /// Where a step of a recurrence is enough work, its units are chunks that wait for the steps before; what is computed for a
 /// unit is computed in its chunk, of the gates that lie behind each other too.
@@ -135,5 +137,36 @@ fn recurrences_that_cannot_share_steps() {
         forced.steps.push(infc_ir::schedule::Step::Parallel { stage: "o".to_owned(), axes: vec!["t".to_owned()] });
         let error = apply(&kernel, &forced).expect_err("not in memory of all threads").to_string();
         assert!(error.contains("`all`") && error.contains("other steps"), "{error}");
+    }
+}
+
+/// What a step gives besides a state is computed where the state has no elements, too.
+#[test]
+fn outputs_beside_a_state_without_elements() {
+    for (extent, place, symbols) in
+        [("C", "0", " where C in 0..=1"), ("C", "n", " where C in 0..=40"), ("0", "n", ""), ("1", "n", "")]
+    {
+        let at = if place == "n" { "d0" } else { "0" };
+        let text = format!(
+            "kernel @k8(x0: f32[], x1: f32[{extent}], const w0: f32[2]) -> (y0: f32[2], y1: f32[2, {extent}]){symbols} {{
+  stage state0[seq t: 2, d0: {extent}] = select(inbounds(1 <= t < 2), out1[t - 1, {at}] if 1 <= t < 2 else 0, x1[{at}])
+  stage sum[seq t, reduce d0: {extent}] = fold sum state0[t, d0]
+  stage out0[seq t] = w0[t] + x0[] + sum[t]
+  stage out1[seq t, n: {extent}]: f32 = state0[t, {place}] + (w0[t] + x0[])
+  output y0[t] = out0[t]
+  output y1[t, {place}] = out1[t, n]
+}}"
+        );
+        let kernel: Kernel = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let counts: &[i64] = if symbols.contains("40") { &[0, 1, 7, 40] } else { &[0, 1] };
+        for (name, machine) in MACHINES {
+            for &count in counts {
+                let symbols = if symbols.is_empty() { vec![] } else { vec![count] };
+                let inputs = random_inputs(&kernel, &symbols, 3);
+                let expected = run_kernel(&kernel, &symbols, &inputs).expect("interpreted");
+                let found = run_scheduled(&kernel, &machine, ErrorClass::Reassociating, &symbols, &inputs);
+                assert_close(&format!("{name}, {extent} = {count}"), &found, &expected, 1e-6, 1e-6);
+            }
+        }
     }
 }

@@ -264,6 +264,8 @@ impl Steps<'_> {
                 match self.roles[operand.index()] {
                     Role::State(_) => {
                         let kept: Vec<bool> = body.operands[operand].shape.iter().map(|d| !d.is_const(1)).collect();
+                        // Along an axis of one element there is nothing to look up.
+                        load.gather.retain(|(axis, _, _)| kept[usize::from(*axis)]);
                         for (axis, _, _) in &mut load.gather {
                             let before = kept[..usize::from(*axis)].iter().filter(|k| **k).count();
                             *axis = u8::try_from(before).unwrap_or(u8::MAX);

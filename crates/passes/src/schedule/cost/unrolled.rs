@@ -14,7 +14,7 @@ use std::collections::HashMap;
 /// Operations in all turns together; of what has more, a turn is as dear as it is written.
 const MOST: usize = 1 << 14;
 
-/// Vector instructions of all turns of these loops together; `None` if the turns are alike, or too many.
+/// Vector instructions of a turn of these loops in the mean; `None` if the turns are alike, or too many.
 pub(super) fn cost(value: &Expr, loops: &[(VarId, i64)]) -> Option<f64> {
     let moves = |e: &IndexExpr| loops.iter().any(|(var, _)| e.uses_var(*var));
     let chooses = value.body.ops.iter().any(|op| matches!(op, ScalarOp::Index(e) if moves(e)));
@@ -36,7 +36,7 @@ pub(super) fn cost(value: &Expr, loops: &[(VarId, i64)]) -> Option<f64> {
             .collect();
         roots.extend(unrolled.turn(value, &at));
     }
-    Some(unrolled.cost_of(&roots))
+    Some(unrolled.cost_of(&roots) / turns.max(1) as f64)
 }
 
 /// Operations of several turns, each once.

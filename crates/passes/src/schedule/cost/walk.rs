@@ -12,6 +12,9 @@ use infc_ir::schedule::{GpuDim, Intrinsic, Scope};
 /// In how many turns of the loops around it a condition is looked at, at most.
 const SAMPLES: f64 = 512.0;
 
+/// The golden ratio less 1: multiples of it, and of its powers, lie evenly between integers.
+const GOLDEN: f64 = 0.618_033_988_749_894_8;
+
 /// How a loop runs, as far as costs care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turns {
@@ -108,8 +111,16 @@ pub(super) struct Tree {
 /// Reads a nest with its symbols at these values.
 pub(super) fn read(nest: &LoopNest, at: &dyn Fn(SymbolId) -> i64) -> Tree {
     let symbols: Vec<i64> = nest.symbols.ids().map(at).collect();
-    let mut walk =
-        Walk { nest, symbols, loops: Vec::new(), lets: Vec::new(), conditions: 0, share: 1.0, tree: Tree::default() };
+    let mut walk = Walk {
+        nest,
+        symbols,
+        loops: Vec::new(),
+        lets: Vec::new(),
+        told: Vec::new(),
+        conditions: Vec::new(),
+        share: 1.0,
+        tree: Tree::default(),
+    };
     walk.tree.chunks = 1.0;
     for buffer in nest.buffers.iter() {
         let BufferKind::Local(scope) = buffer.kind else { continue };
@@ -136,14 +147,17 @@ struct Walk<'n> {
     symbols: Vec<i64>,
     loops: Vec<Loop>,
     lets: Vec<(VarId, IndexExpr)>,
-    conditions: usize,
+    /// Variables that data tells.
+    told: Vec<VarId>,
+    /// The conditions around, and whether they hold.
+    conditions: Vec<(&'n [Bound], bool)>,
     /// The part of the turns that is looked at.
     share: f64,
     tree: Tree,
 }
 
-impl Walk<'_> {
-    fn block(&mut self, body: &[Stmt]) -> Vec<Node> {
+impl<'n> Walk<'n> {
+    fn block(&mut self, body: &'n [Stmt]) -> Vec<Node> {
         let lets = self.lets.len();
         let mut nodes = Vec::new();
         for stmt in body {
@@ -169,12 +183,19 @@ impl Walk<'_> {
                     };
                     nodes.push(self.inside(*var, turns, kind, body));
                 }
-                Stmt::Let { var, value } => self.lets.push((*var, value.clone())),
-                Stmt::LetValue { value, .. } => nodes.push(self.leaf(&[], Some(value), 0.0, false, false)),
+                Stmt::Let { var, value } => {
+                    if self.is_told(value) {
+                        self.told.push(*var);
+                    }
+                    self.lets.push((*var, value.clone()));
+                }
+                Stmt::LetValue { var, value } => {
+                    self.told.push(*var);
+                    nodes.push(self.leaf(&[], Some(value), 0.0, false, false));
+                }
                 Stmt::If { cond, then, otherwise } => {
-                    let holds = self.part_where(cond);
-                    nodes.push(self.branch(holds, then));
-                    nodes.push(self.branch(1.0 - holds, otherwise));
+                    nodes.push(self.branch((cond, true), then));
+                    nodes.push(self.branch((cond, false), otherwise));
                 }
                 Stmt::Store { targets, value, valid } => {
                     nodes.push(self.leaf(targets, Some(value), 0.0, false, !valid.is_empty()));
@@ -203,7 +224,7 @@ impl Walk<'_> {
                         folds: false,
                         is_hint: false,
                         copies: f64::from(*len_elems),
-                        is_conditional: !valid.is_empty() || self.conditions > 0,
+                        is_conditional: !valid.is_empty() || !self.conditions.is_empty(),
                         share: self.share,
                     }));
                 }
@@ -215,40 +236,71 @@ impl Walk<'_> {
         nodes
     }
 
-    fn branch(&mut self, part: f64, body: &[Stmt]) -> Node {
+    /// What happens where conditions hold, or where they do not.
+    fn branch(&mut self, condition: (&'n [Bound], bool), body: &'n [Stmt]) -> Node {
         let around = self.share;
-        self.share *= part;
-        self.conditions += 1;
+        self.conditions.push(condition);
+        self.share = self.part_taken().min(around);
         let nodes = self.block(body);
-        self.conditions -= 1;
+        let part = if around > 0.0 { self.share / around } else { 0.0 };
+        self.conditions.pop();
         self.share = around;
         Node::Branch(part, nodes)
     }
 
-    /// The part of the turns of the loops around in which conditions hold: of all, or of [`SAMPLES`] that are spread evenly.
-    fn part_where(&self, conditions: &[Bound]) -> f64 {
-        let moves = |l: &&Loop| conditions.iter().any(|c| self.stride(&c.expr, l).is_some());
+    /// The part of the turns of the loops around in which all conditions around are as they are to be: of all turns, or of
+    /// [`SAMPLES`] that are spread over each loop.
+    fn part_taken(&self) -> f64 {
+        let bounds = || self.conditions.iter().flat_map(|(bounds, _)| *bounds);
+        let moves = |l: &&Loop| bounds().any(|bound| self.stride(&bound.expr, l).is_some());
         let moving: Vec<&Loop> = self.loops.iter().filter(|l| l.turns > 1.0).filter(moves).collect();
         let all: f64 = moving.iter().map(|l| l.turns).product();
         let samples = all.min(SAMPLES);
-        let holds = |n: f64| {
-            let mut turn = (n * all / samples).floor();
-            let mut turns = Vec::with_capacity(moving.len());
-            for l in moving.iter().rev() {
-                turns.push((l.var, (turn % l.turns) as i64));
-                turn = (turn / l.turns).floor();
-            }
-            conditions.iter().all(|c| {
-                let [value, lo, hi] = [&c.expr, &c.lo, &c.hi].map(|e| self.at(e, &turns));
-                // What cannot be told is taken to hold.
-                value.zip(lo.zip(hi)).is_none_or(|(value, (lo, hi))| lo <= value && value < hi)
+        let turns_of = |n: f64| -> Vec<(VarId, i64)> {
+            let mut rest = n;
+            let mut step = GOLDEN;
+            let turn = |l: &&Loop| {
+                let turn = if all <= SAMPLES {
+                    let own = rest % l.turns;
+                    rest = (rest / l.turns).floor();
+                    own
+                } else {
+                    // Each loop goes its own way, so that none keeps step with another.
+                    let own = ((n + 0.5) * step).fract() * l.turns;
+                    step = (step * GOLDEN).fract();
+                    own.floor()
+                };
+                (l.var, turn as i64)
+            };
+            moving.iter().map(turn).collect()
+        };
+        let is_taken = |n: usize| {
+            let turns = turns_of(n as f64);
+            self.conditions.iter().all(|&(bounds, wanted)| {
+                let hold = bounds.iter().map(|bound| self.holds(bound, &turns));
+                // What data tells is taken to be as it is to be.
+                hold.collect::<Option<Vec<bool>>>().is_none_or(|hold| hold.iter().all(|holds| *holds) == wanted)
             })
         };
-        let count = (0..samples as usize).filter(|&n| holds(n as f64)).count();
-        count as f64 / samples
+        (0..samples as usize).filter(|&n| is_taken(n)).count() as f64 / samples
     }
 
-    fn inside(&mut self, var: VarId, turns: f64, kind: Turns, body: &[Stmt]) -> Node {
+    /// Whether data tells what an expression is.
+    fn is_told(&self, e: &IndexExpr) -> bool {
+        self.told.iter().any(|var| e.uses_var(*var))
+    }
+
+    /// Whether a condition holds in these turns; `None` if data tells.
+    fn holds(&self, bound: &Bound, turns: &[(VarId, i64)]) -> Option<bool> {
+        let sides = [&bound.expr, &bound.lo, &bound.hi];
+        if sides.into_iter().any(|e| self.is_told(e)) {
+            return None;
+        }
+        let [value, lo, hi] = sides.map(|e| self.at(e, turns));
+        Some(lo? <= value? && value? < hi?)
+    }
+
+    fn inside(&mut self, var: VarId, turns: f64, kind: Turns, body: &'n [Stmt]) -> Node {
         if kind == Turns::Serial {
             self.tree.repeats += self.serial_turns() * turns * self.share;
         }
@@ -271,12 +323,11 @@ impl Walk<'_> {
     fn leaf(&mut self, targets: &[Target], value: Option<&Expr>, cost: f64, folds: bool, is_masked: bool) -> Node {
         let mut accesses: Vec<Access> = targets.iter().map(|t| self.access(t.buffer, &t.index, true)).collect();
         let mut cost = cost;
-        let mut is_conditional = is_masked || self.conditions > 0;
+        let mut is_conditional = is_masked || !self.conditions.is_empty();
         let straight = self.loops.iter().filter(|l| l.kind == Turns::Straight).map(|l| (l.var, l.turns as i64));
         let straight: Vec<(VarId, i64)> = straight.collect();
-        let turns: i64 = straight.iter().map(|(_, turns)| *turns).product();
         cost += match value.and_then(|value| unrolled::cost(value, &straight)) {
-            Some(together) => together / (turns.max(1) as f64),
+            Some(of_one) => of_one,
             None => value.iter().flat_map(|value| value.body.ops.iter()).map(operation_cost).sum(),
         };
         for op in value.iter().flat_map(|value| value.body.ops.iter()) {
