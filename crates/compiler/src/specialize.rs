@@ -8,7 +8,7 @@ use infc_artifact::{Entry, FixedSymbol, Specialization};
 use infc_frontend_onnx::proto::GraphProto;
 use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
 use infc_ir::entity::{SymbolId, ValueId};
-use infc_ir::graph::{Assumption, BROADCAST_EXTENTS, Definition, Graph, Relation, SymbolSource};
+use infc_ir::graph::{Assumption, BROADCAST_EXTENTS, Definition, Graph, REPEATED_EXTENT, Relation, SymbolSource};
 use infc_ir::index::Dim;
 use infc_ir::op::Op;
 use infc_ir::symbol::Symbol;
@@ -133,7 +133,8 @@ pub(crate) fn left_out(graph: &Graph, is_small: bool) -> Vec<(String, i64)> {
 /// more then, with less taken for granted, if it [`is_small`].
 pub(crate) fn differ(graph: &Graph) -> bool {
     let is_case = |dim: &Dim| dim.as_symbol().is_some_and(|symbol| is_dim(graph, symbol));
-    let differ = |a: &Assumption| is_broadcast(a) && !(is_case(&a.left) && is_case(&a.right));
+    let differ =
+        |a: &Assumption| a.what == REPEATED_EXTENT || (is_broadcast(a) && !(is_case(&a.left) && is_case(&a.right)));
     graph.assumptions.iter().any(differ)
 }
 

@@ -499,6 +499,40 @@ fn extents_that_a_run_tells_may_differ() {
     }
 }
 
+/// One constant or none of it, beside what is chosen, is as much as both are: 1 beside nothing is nothing. What is spread over a shape
+/// asks for as much as what is added.
+#[test]
+fn one_beside_nothing_is_nothing() {
+    let integers = |values: &[i64]| Tensor::from_elements(&[values.len()], values).expect("a list");
+    let net = Net::new(17)
+        .input("x", DType::F32, &["N"])
+        .input("k", DType::I64, &["1"])
+        .constant("zero", &Tensor::scalar(0.0f32))
+        .constant("seven", &Tensor::from_elements(&[1], &[7.0f32]).expect("one"))
+        .constant("first", &integers(&[0]))
+        .node("Greater", &["x", "zero"], &["is chosen"], &[])
+        .node("Compress", &["x", "is chosen"], &["a"], &[("axis", Attr::Int(0))])
+        .node("Slice", &["seven", "first", "k"], &["some"], &[])
+        .node("Max", &["a", "some"], &["y"], &[])
+        .node("Shape", &["a"], &["count"], &[])
+        .node("Expand", &["some", "count"], &["spread"], &[])
+        .output("y")
+        .output("spread");
+    let model = Model::from_vec(bytes(&compiled(net, &CompileOptions::default()))).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    for (chosen, some, expected) in [(3, 1, 3), (1, 0, 0), (0, 1, 0), (0, 0, 0), (1, 1, 1)] {
+        let x: Vec<f32> = (0..4).map(|n| if n < chosen { 2.0 } else { -1.0 }).collect();
+        let x = Tensor::from_elements(&[4], &x).expect("four");
+        let found = session.run_owned(&[&x, &integers(&[some])]).unwrap_or_else(|e| panic!("{chosen} and {some}: {e}"));
+        for tensor in &found {
+            let found = tensor.elements::<f32>().expect("floats");
+            assert_eq!(found, vec![7.0; expected], "{chosen} and {some}");
+        }
+    }
+    let x = Tensor::from_elements(&[3], &[2.0f32; 3]).expect("three");
+    session.run_owned(&[&x, &integers(&[0])]).expect_err("three and none");
+}
+
 /// Batches of matrices, too, without a step on the host.
 #[test]
 fn batches_of_matrices_may_differ() {

@@ -131,6 +131,9 @@ pub enum Relation {
 /// What [`Assumption::what`] says of extents of operands that are broadcast to each other: they are equal, unless one is 1.
 pub const BROADCAST_EXTENTS: &str = "broadcast extents";
 
+/// What is taken for granted of an extent of 1 or none where it is broadcast to another one: that it is 1 if there is anything.
+pub const REPEATED_EXTENT: &str = "an extent that is repeated";
+
 /// What the graph takes for granted of its dims because it cannot be proven; it is checked before a model runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumption {

@@ -5,7 +5,7 @@ use super::{Builder, Result};
 use crate::tracked::Tracked;
 use infc_ir::access::AccessMap;
 use infc_ir::entity::VarId;
-use infc_ir::graph::BROADCAST_EXTENTS;
+use infc_ir::graph::{BROADCAST_EXTENTS, REPEATED_EXTENT};
 use infc_ir::index::{Dim, IndexExpr};
 use infc_ir::op::Op;
 use infc_ir::scalar::Const;
@@ -39,10 +39,10 @@ impl Builder {
                 index.push(IndexExpr::constant(0));
             } else if self.may_repeat(extent, target) {
                 // None repeats only to none.
-                self.require_at_least("an extent that is repeated", extent, &target.minimum(&Dim::constant(1)))?;
+                self.require_at_least(REPEATED_EXTENT, extent, &target.minimum(&Dim::constant(1)))?;
                 index.push(IndexExpr::constant(0));
             } else if self.is_folded(extent, target) {
-                self.require_at_least("an extent that is repeated", extent, &target.minimum(&Dim::constant(1)))?;
+                self.require_at_least(REPEATED_EXTENT, extent, &target.minimum(&Dim::constant(1)))?;
                 index.push(var(missing + n).minimum(&(extent.clone() - 1)));
             } else if self.may_differ(extent, target) {
                 index.push(self.repeated(extent, target, var(missing + n))?);

@@ -4,7 +4,7 @@ use super::{Builder, Result, check_storable};
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use crate::truth;
-use infc_ir::graph::{Assumption, BROADCAST_EXTENTS, Relation, Requirement, TensorType};
+use infc_ir::graph::{Assumption, BROADCAST_EXTENTS, REPEATED_EXTENT, Relation, Requirement, TensorType};
 use infc_ir::index::{Atom, Dim, IndexExpr, Proof};
 
 /// The most axes a value may have.
@@ -208,6 +208,19 @@ impl Builder {
         self.extents_differ && is_unknown() && !self.facts.equal(left, right)
     }
 
+    /// Whether an extent is 1 wherever it is broadcast to another one, which is seen to here: not all that is broadcast is read along
+    /// its axes.
+    fn repeats(&mut self, thin: &Dim, wide: &Dim) -> Result<bool> {
+        if self.facts.apply(thin).is_const(1) {
+            return Ok(true);
+        }
+        let repeats = self.may_repeat(thin, wide) || self.is_folded(thin, wide);
+        if repeats {
+            self.require_at_least(REPEATED_EXTENT, thin, &wide.minimum(&Dim::constant(1)))?;
+        }
+        Ok(repeats)
+    }
+
     /// What two extents broadcast to, of which neither is known to be 1.
     pub(super) fn broadcast_extent(&mut self, left: &Dim, right: &Dim) -> Result<Dim> {
         // Of two ways to say the same, the number is better.
@@ -220,7 +233,7 @@ impl Builder {
             None if number => right.clone(),
             None => {
                 let either = truth::either(&truth::equal(left, &Dim::constant(1)), right, left);
-                self.size("an extent that is broadcast", &either)?
+                self.named_size("an extent that is broadcast", &either)?
             }
             Some(_) => left.clone(),
         };
@@ -231,7 +244,13 @@ impl Builder {
     /// Sees to it that an extent is that of a result or 1, as the run will tell.
     fn require_repeated(&mut self, extent: &Dim, result: &Dim) -> Result<()> {
         let repeated = truth::either(&truth::equal(extent, &Dim::constant(1)), result, extent);
-        self.require_equal(BROADCAST_EXTENTS, &repeated, result)
+        match self.ranges().eq(&self.facts.apply(&repeated), &self.facts.apply(result)) {
+            Proof::Yes => {}
+            Proof::No => return Err(mismatch(format!("an extent of 1 or {result}"), std::slice::from_ref(extent))),
+            // Nothing is known of either by that.
+            Proof::Unknown => self.assume(BROADCAST_EXTENTS, &repeated, Relation::Equal, result),
+        }
+        Ok(())
     }
 
     /// The coordinate that is read where an extent is that of a result or 1, as the run will tell.
@@ -253,12 +272,9 @@ impl Builder {
                         self.require_equal("an extent that is repeated and 1", thin, &Dim::constant(1))?;
                     }
                 }
-                let repeats = |thin: &Dim, wide: &Dim| {
-                    self.facts.apply(thin).is_const(1) || self.may_repeat(thin, wide) || self.is_folded(thin, wide)
-                };
-                if repeats(slot, extent) {
+                if self.repeats(slot, extent)? {
                     *slot = extent.clone();
-                } else if !repeats(extent, slot) {
+                } else if !self.repeats(extent, slot)? {
                     *slot = self.broadcast_extent(slot, extent)?;
                 }
             }
