@@ -370,7 +370,8 @@ mod tests {
             let nest = apply(&kernel, &proposal.schedule).expect("it applies");
             let of = any_features(&nest, &machine);
             let named = |name| of[crate::FEATURE_NAMES.iter().position(|n| *n == name).expect("a feature")];
-            (0.7 * named("loads") + 0.3 * named("chain cycles") + 0.1 * named("repeats of loops")).exp2()
+            let cost = 0.7 * named("chain cycles") + 0.3 * named("broadcasts");
+            (cost + 0.2 * named("straight-line operations")).exp2()
         };
         let best_of = |strategy, seed| {
             let mut search = Search::new(&kernel, &machine, ErrorClass::Reassociating, strategy, seed);
