@@ -533,6 +533,33 @@ fn one_beside_nothing_is_nothing() {
     session.run_owned(&[&x, &integers(&[0])]).expect_err("three and none");
 }
 
+/// What is taken for granted may bound how many elements data chooses; a run with more begins anew.
+#[test]
+fn more_may_be_chosen_than_would_fit() {
+    let integers = |values: &[i64]| Tensor::from_elements(&[values.len()], values).expect("a list");
+    let net = Net::new(17)
+        .input("x", DType::F32, &["3"])
+        .input("start", DType::I64, &["1"])
+        .constant("zero", &Tensor::scalar(0.0f32))
+        .constant("two", &integers(&[2]))
+        .node("Greater", &["x", "zero"], &["is chosen"], &[])
+        .node("Compress", &["x", "is chosen"], &["a"], &[("axis", Attr::Int(0))])
+        .node("Slice", &["a", "start", "two"], &["some"], &[])
+        .node("Add", &["a", "some"], &["y"], &[])
+        .output("y");
+    let model = Model::from_vec(bytes(&compiled(net, &CompileOptions::default()))).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    let row = |values: &[f32]| Tensor::from_elements(&[values.len()], values).expect("a row");
+    for (x, start, expected) in [
+        ([1.0, 2.0, 3.0], 1, vec![3.0, 4.0, 5.0]),
+        ([1.0, -2.0, 3.0], 0, vec![2.0, 6.0]),
+        ([1.0, 2.0, -3.0], 1, vec![3.0, 4.0]),
+    ] {
+        let found = session.run_owned(&[&row(&x), &integers(&[start])]).unwrap_or_else(|e| panic!("{x:?}: {e}"));
+        assert_eq!(found[0].elements::<f32>().expect("floats"), expected, "{x:?} from {start}");
+    }
+}
+
 /// Batches of matrices, too, without a step on the host.
 #[test]
 fn batches_of_matrices_may_differ() {

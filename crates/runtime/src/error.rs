@@ -164,6 +164,7 @@ impl RuntimeError {
                 | Self::UnexpectedResult { .. }
                 | Self::UnmetRequirement { .. }
                 | Self::BadSize { .. }
+                | Self::DimOutOfRange { .. }
         )
     }
 

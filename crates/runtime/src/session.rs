@@ -306,7 +306,11 @@ impl Session {
             if let Some(observer) = &self.observer {
                 observer.event(&Event::RunBeginsAnew);
             }
-            done = self.run_form(inputs, held, &mut destination, options);
+            let again = self.run_form(inputs, held, &mut destination, options);
+            // Of what neither is for, the entry that takes less for granted says more, if it is extents that do not fit.
+            let tells =
+                |error: &RuntimeError| error.is_final() || matches!(error, RuntimeError::AssumptionFailed { .. });
+            done = if again.as_ref().err().is_none_or(tells) { again } else { done };
         }
         done?;
         let form = self.forms.current();
@@ -423,6 +427,7 @@ impl Session {
         let inputs = Inputs { given, states: &self.states };
         let general = self.forms.general_mut();
         let bound = bind_symbols(&entries[self.entry], &general.segments, inputs, &mut general.symbols);
+        // What the last run took counts no more, whatever comes of this one.
         self.forms.choose(|entry| entries[entry].specializes.as_ref());
         bound?;
         let form = self.forms.current_mut();
