@@ -105,7 +105,10 @@ fn axis_of_given(plan: &GraphPlan, symbol: SymbolId) -> Option<(u32, u32)> {
 fn begin(plan: &GraphPlan, symbol: SymbolId, known: &BTreeSet<SymbolId>) -> Dim {
     let assumed = plan.graph.assumptions.iter().filter(|a| a.relation == graph::Relation::Equal);
     let assumed = assumed.map(|a| (&a.left, &a.right));
-    let required = plan.requires.iter().map(|(_, r)| r).filter(|r| r.equal).map(|r| (&r.left, &r.right));
+    // What a branch needs comes behind what all runs do.
+    let mut required: Vec<_> = plan.requires.iter().filter(|(_, r)| r.equal).collect();
+    required.sort_by_key(|(under, _)| under.len());
+    let required = required.into_iter().map(|(_, r)| (&r.left, &r.right));
     let is_known = |dim: &Dim| dim.symbols().iter().all(|s| known.contains(s));
     let equal = assumed.chain(required).find_map(|(left, right)| {
         let other = match (left.as_symbol() == Some(symbol), right.as_symbol() == Some(symbol)) {

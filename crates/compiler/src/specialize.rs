@@ -8,7 +8,9 @@ use infc_artifact::{Entry, FixedSymbol, Specialization};
 use infc_frontend_onnx::proto::GraphProto;
 use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
 use infc_ir::entity::{SymbolId, ValueId};
-use infc_ir::graph::{Assumption, BROADCAST_EXTENTS, Definition, Graph, REPEATED_EXTENT, Relation, SymbolSource};
+use infc_ir::graph::{
+    Assumption, BROADCAST_EXTENTS, Definition, Graph, REPEATED_EXTENT, Relation, Requirement, SymbolSource,
+};
 use infc_ir::index::Dim;
 use infc_ir::op::Op;
 use infc_ir::symbol::Symbol;
@@ -136,6 +138,16 @@ pub(crate) fn differ(graph: &Graph) -> bool {
     let differ =
         |a: &Assumption| a.what == REPEATED_EXTENT || (is_broadcast(a) && !(is_case(&a.left) && is_case(&a.right)));
     graph.assumptions.iter().any(differ)
+        || requires_within(graph, &|r| r.was(REPEATED_EXTENT) || r.was(BROADCAST_EXTENTS))
+}
+
+/// Whether a branch of a graph, or one within, requires something of this kind.
+fn requires_within(graph: &Graph, is_kind: &dyn Fn(&Requirement) -> bool) -> bool {
+    let within = |branch: &Graph| branch.requires.iter().any(is_kind) || requires_within(branch, is_kind);
+    graph.order.iter().any(|&id| match &graph.nodes[id].op {
+        Op::If(branches) => within(&branches.then) || within(&branches.otherwise),
+        _ => false,
+    })
 }
 
 /// Whether a model has few nodes, those of graphs within among them.

@@ -1,6 +1,7 @@
 //! Shapes that follow from the values of inputs, all the way to machine code: one artifact for all of them, and errors
 //! for values that make no sense.
 
+mod branches;
 mod loops;
 mod net;
 mod unranked;
@@ -19,6 +20,10 @@ fn ints(values: &[i64]) -> Tensor {
 fn counting(shape: &[usize]) -> Tensor {
     let elements: Vec<f32> = (0..shape.iter().product()).map(|n| n as f32).collect();
     Tensor::from_elements(shape, &elements).expect("as many as the shape has")
+}
+
+fn truth(holds: bool) -> Tensor {
+    Tensor::from_bytes(DType::Bool, Vec::new(), AlignedBytes::from_slice(&[u8::from(holds)])).expect("a truth")
 }
 
 /// A model of one node over a `[N, 6]` of floats and vectors of integers, and integers that it takes.
@@ -320,14 +325,11 @@ fn endless(has_nodes: bool) -> Net {
 #[test]
 fn a_loop_without_end_ends_with_the_run() {
     let x = Tensor::from_elements(&[2], &[1.0f32, 2.0]).expect("two elements");
-    let go = |on: bool| {
-        Tensor::from_bytes(DType::Bool, Vec::new(), AlignedBytes::from_slice(&[u8::from(on)])).expect("a bool")
-    };
     for has_nodes in [true, false] {
         let mut session = endless(has_nodes).session();
         let deadline = Some(Instant::now() + Duration::from_millis(20));
         let options = RunOptions { deadline, ..RunOptions::default() };
-        let error = session.run_owned_with(&[&x, &go(true)], &options).expect_err("the deadline passes");
+        let error = session.run_owned_with(&[&x, &truth(true)], &options).expect_err("the deadline passes");
         assert_eq!(error.code(), "runtime::deadline-exceeded", "{error}");
 
         let cancel = AtomicBool::new(false);
@@ -337,11 +339,11 @@ fn a_loop_without_end_ends_with_the_run() {
                 std::thread::sleep(Duration::from_millis(20));
                 cancel.store(true, Ordering::Relaxed);
             });
-            let error = session.run_owned_with(&[&x, &go(true)], &options).expect_err("it is cancelled");
+            let error = session.run_owned_with(&[&x, &truth(true)], &options).expect_err("it is cancelled");
             assert_eq!(error.code(), "runtime::cancelled", "{error}");
         });
         // The session goes on.
-        assert_eq!(session.run_owned(&[&x, &go(false)]).expect("no step"), std::slice::from_ref(&x));
+        assert_eq!(session.run_owned(&[&x, &truth(false)]).expect("no step"), std::slice::from_ref(&x));
     }
 }
 
@@ -554,78 +556,6 @@ fn scales_of_a_symbolic_number_are_read() {
     let (x, none) = (counting(&[2, 4]), Tensor::from_elements::<f32>(&[0], &[]).expect("none"));
     assert_eq!(session.run_owned(&[&x, &none]).unwrap_or_else(|e| panic!("{e}")), std::slice::from_ref(&x));
     assert!(session.run_owned(&[&x, &Tensor::from_elements(&[1], &[1.0f32]).expect("one")]).is_err());
-}
-
-/// Branches of an `If` whose results differ in size, and a result that is a whole input in one and a part of it in the other:
-/// kernels copy what is taken, and only its size is read.
-#[test]
-fn branches_may_differ_in_size() {
-    let then =
-        Net::new(17).node("Slice", &["x", "zero", "k", "zero"], &["part"], &[]).node("Neg", &["part"], &["a"], &[]);
-    let otherwise = Net::new(17).node("Concat", &["x", "x"], &["b"], &[("axis", Attr::Int(0))]);
-    let (then, otherwise) = (then.output("a").graph(), otherwise.output("b").graph());
-    let net = || {
-        let net = Net::new(17).input("x", DType::F32, &["N", "3"]).input("k", DType::I64, &["1"]);
-        let net = net.constant("zero", &ints(&[0])).constant("none", &Tensor::scalar(0f32));
-        let net = net.node("ReduceSum", &["x"], &["sum"], &[("keepdims", Attr::Int(0))]);
-        let net = net.node("Greater", &["sum", "none"], &["positive"], &[]);
-        let branches = [("then_branch", Attr::Graph(&then)), ("else_branch", Attr::Graph(&otherwise))];
-        let net = net.node("If", &["positive"], &["chosen"], &branches);
-        net.node("Add", &["chosen", "sum"], &["y"], &[]).output("y").output("chosen")
-    };
-    let deny = CompileOptions { deny_fallback: true, ..CompileOptions::default() };
-    let report = net().compile(&deny).unwrap_or_else(|e| panic!("{e}")).report;
-    assert!(!report.told_sizes.is_empty() && report.on_host.is_empty());
-    let mut session = net().session();
-    for (rows, k, sign) in
-        [(4, 2i64, 1.0f32), (4, 2, -1.0), (1, 1, 1.0), (1, 9, -1.0), (5, 0, 1.0), (3, -1, 1.0), (0, 1, 1.0)]
-    {
-        let x: Vec<f32> = (0..rows * 3).map(|n| sign * (n + 1) as f32).collect();
-        let sum: f32 = x.iter().sum();
-        let input = Tensor::from_elements(&[rows, 3], &x).expect("all");
-        let outputs = session.run_owned(&[&input, &ints(&[k])]).unwrap_or_else(|e| panic!("{rows} rows, {k}: {e}"));
-        let taken = if k < 0 { (rows as i64 + k).max(0) } else { k.min(rows as i64) } as usize;
-        let expected: Vec<f32> = match sum > 0.0 {
-            true => x[..taken * 3].iter().map(|x| -x).collect(),
-            false => x.iter().chain(&x).copied().collect(),
-        };
-        assert_eq!(outputs[1].shape(), [expected.len() / 3, 3], "{rows} rows, {k}");
-        assert_eq!(outputs[1].elements::<f32>().expect("floats"), expected);
-        let moved: Vec<f32> = expected.iter().map(|x| x + sum).collect();
-        assert_eq!(outputs[0].elements::<f32>().expect("floats"), moved);
-    }
-}
-
-/// What says which branch is taken is kept until the last branch has asked for it, also where something of its kind and size
-/// follows from it.
-#[test]
-fn conditions_are_kept_for_branches() {
-    let branch = |op: &str, x: &str| Net::new(17).node(op, &[x], &["r"], &[]).output("r").graph();
-    let (sine, cosine, root, negated) =
-        (branch("Sin", "a"), branch("Cos", "a"), branch("Abs", "b"), branch("Neg", "b"));
-    let net =
-        Net::new(17).input("x", DType::F32, &[]).input("a", DType::F32, &["3"]).input("b", DType::F32, &["M", "2"]);
-    let net = net.node("IsNaN", &["x"], &["none"], &[]).node("Not", &["none"], &["number"], &[]);
-    let of = |net: Net, condition: &str, y: &str, then: &_, otherwise: &_| {
-        net.node(
-            "If",
-            &[condition],
-            &[y],
-            &[("then_branch", Attr::Graph(then)), ("else_branch", Attr::Graph(otherwise))],
-        )
-    };
-    let net = of(net, "none", "first", &sine, &cosine);
-    let mut session = of(net, "number", "second", &root, &negated).output("first").output("second").session();
-    let (a, b) = (counting(&[3]), Tensor::from_elements(&[1, 2], &[-1.5f32, 2.0]).expect("two"));
-    for (x, second) in [(1.75, [1.5f32, 2.0]), (f32::NAN, [1.5, -2.0])] {
-        let outputs = session.run_owned(&[&Tensor::scalar(x), &a, &b]).unwrap_or_else(|e| panic!("{x}: {e}"));
-        let expected = a.elements::<f32>().expect("floats");
-        let expected = expected.iter().map(|a| if x.is_nan() { a.sin() } else { a.cos() });
-        for (found, expected) in outputs[0].elements::<f32>().expect("floats").iter().zip(expected) {
-            assert!((found - expected).abs() < 1e-6, "{x}: {found}, not {expected}");
-        }
-        assert_eq!(outputs[1].elements::<f32>().expect("floats"), second, "{x}");
-    }
 }
 
 /// What an operation of the host reads is kept for it, also where something of its kind and size follows from it.

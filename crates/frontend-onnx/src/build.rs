@@ -54,7 +54,7 @@ pub(crate) struct Builder {
     /// What the nodes added next come from.
     origin: OriginId,
     /// For constants, which belong to all their readers.
-    no_origin: OriginId,
+    pub(crate) no_origin: OriginId,
     /// Whether operators that ONNX defines by others round as those do, see [`Builder::step_type`].
     pub(crate) strict: bool,
     /// Whether host operations may be added: a graph that becomes one kernel has none.

@@ -83,6 +83,33 @@ pub struct Requirement {
     pub what: String,
 }
 
+impl Requirement {
+    /// What is taken for granted, as something that must hold where it stands; `origin` names the nodes that need it.
+    #[must_use]
+    pub fn of(assumption: &Assumption, origin: &[String]) -> Self {
+        let Assumption { what, left, relation, right, .. } = assumption;
+        let nodes = origin.iter().map(|node| format!("`{node}`")).collect::<Vec<_>>().join(", ");
+        let of = if nodes.is_empty() { String::new() } else { format!(" of {nodes}") };
+        match relation {
+            Relation::Equal => {
+                Self { left: left.clone(), right: right.clone(), equal: true, what: format!("{what}{of}") }
+            }
+            Relation::AtMost => Self {
+                left: left.minimum(right),
+                right: left.clone(),
+                equal: true,
+                what: format!("{what}{of}, as far as it counts, and the least that it may be"),
+            },
+        }
+    }
+
+    /// Whether it is an assumption that said `what` ([`Requirement::of`]).
+    #[must_use]
+    pub fn was(&self, what: &str) -> bool {
+        self.equal && self.what.strip_prefix(what).is_some_and(|rest| rest.is_empty() || rest.starts_with(" of `"))
+    }
+}
+
 /// Where the value of a symbol comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SymbolSource {

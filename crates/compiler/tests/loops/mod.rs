@@ -3,6 +3,7 @@
 mod scans;
 
 use super::net::{Attr, Net, port, session};
+use super::truth;
 use infc::{Compilation, CompileOptions, CustomOps, Source, Steps};
 use infc_artifact::{Artifact, Host, Step};
 use infc_frontend_onnx::proto::{GraphProto, ModelProto, OperatorSetIdProto, ValueInfoProto};
@@ -51,13 +52,8 @@ fn body(net: Net, rank: usize, outputs: &[&str]) -> GraphProto {
 fn looped(x: &[&str], graph: &GraphProto, outputs: &[&str]) -> Net {
     let net = Net::new(19).input("x", DType::F32, x).input("last", DType::I64, &[]);
     let net =
-        net.constant("true", &bool_of(true)).node("Loop", &["", "true", "x"], outputs, &[("body", Attr::Graph(graph))]);
+        net.constant("true", &truth(true)).node("Loop", &["", "true", "x"], outputs, &[("body", Attr::Graph(graph))]);
     outputs.iter().fold(net, |net, output| net.output(output))
-}
-
-fn bool_of(value: bool) -> Tensor {
-    let bytes = infc_tensor::AlignedBytes::from_slice(&[u8::from(value)]);
-    Tensor::from_bytes(DType::Bool, Vec::new(), bytes).expect("a bool")
 }
 
 /// `state · w`, as long as the step comes before the last.
@@ -187,7 +183,7 @@ fn no_step_gives_what_there_was() {
     let mut session = session(&compilation);
     let x = floats(&[2, 3]);
     let mut count = |most: i64, go: bool| {
-        let made = run(&mut session, &[&x, &Tensor::scalar(100i64), &Tensor::scalar(most), &bool_of(go)]);
+        let made = run(&mut session, &[&x, &Tensor::scalar(100i64), &Tensor::scalar(most), &truth(go)]);
         let times = made[1].shape()[0];
         let of: Vec<f32> = x.elements::<f32>().expect("floats").iter().map(|x| x * (1u32 << times) as f32).collect();
         assert_eq!(made[0], Tensor::from_elements(&[2, 3], &of).expect("as many"));
@@ -220,7 +216,7 @@ fn a_loop_in_a_loop_and_in_a_branch() {
     let mut inner = less("inner", "step", "again").node("Sin", &["u"], &["v"], &[]).output("again").output("v").graph();
     inner.input =
         vec![value("inner", DType::I64, Some(0)), value("goes", DType::Bool, Some(0)), value("u", DType::F32, None)];
-    let net = less("step", "last", "more").constant("yes", &bool_of(true)).node(
+    let net = less("step", "last", "more").constant("yes", &truth(true)).node(
         "Loop",
         &["", "yes", "state"],
         &["next"],
@@ -228,7 +224,7 @@ fn a_loop_in_a_loop_and_in_a_branch() {
     );
     let outer = body(net, 1, &[]);
     let taken = Net::new(18)
-        .constant("true", &bool_of(true))
+        .constant("true", &truth(true))
         .node("Loop", &["", "true", "x"], &["t"], &[("body", Attr::Graph(&outer))])
         .output("t")
         .graph();
@@ -248,9 +244,9 @@ fn a_loop_in_a_loop_and_in_a_branch() {
         let times: i64 = (0..=last).map(|step| step + 1).sum();
         let sine = |x: &f32| (0..times).fold(f64::from(*x), |x, _| x.sin());
         let sines: Vec<f64> = x.elements::<f32>().expect("floats").iter().map(sine).collect();
-        assert_near(&run(&mut session, &[&x, &Tensor::scalar(last), &bool_of(true)])[0], &sines);
+        assert_near(&run(&mut session, &[&x, &Tensor::scalar(last), &truth(true)])[0], &sines);
         let negated: Vec<f64> = x.elements::<f32>().expect("floats").iter().map(|&x| f64::from(-x)).collect();
-        assert_near(&run(&mut session, &[&x, &Tensor::scalar(last), &bool_of(false)])[0], &negated);
+        assert_near(&run(&mut session, &[&x, &Tensor::scalar(last), &truth(false)])[0], &negated);
     }
 }
 
@@ -269,7 +265,7 @@ fn states_may_be_sequences() {
     let net = Net::new(18)
         .input("x", DType::F32, &["N", "2"])
         .input("last", DType::I64, &[])
-        .constant("true", &bool_of(true))
+        .constant("true", &truth(true))
         .node("SequenceEmpty", &[], &["none"], &[])
         .node("Loop", &["", "true", "none"], &["all"], &[("body", Attr::Graph(&graph))])
         .node("ConcatFromSequence", &["all"], &["y"], &[("axis", Attr::Int(0))])
@@ -409,7 +405,7 @@ fn a_value_may_be_two_results() {
         .input("x", DType::F32, &["N"])
         .input("w", DType::F32, &["M"])
         .input("last", DType::I64, &[])
-        .constant("true", &bool_of(true))
+        .constant("true", &truth(true))
         .node("Loop", &["", "true", "x", "w"], &["a", "b"], &[("body", Attr::Graph(&graph))])
         .output("a")
         .output("b");
@@ -470,7 +466,7 @@ fn loops_within_steps() {
         &[("axis", Attr::Int(0))],
     );
     let net = Net::new(18)
-        .constant("yes", &bool_of(true))
+        .constant("yes", &truth(true))
         .node("Loop", &["count", "yes", "x"], &["all"], &[("body", Attr::Graph(&with_inputs(growing, Some(1))))])
         .node("ReduceSum", &["all"], &["sum"], &[("keepdims", Attr::Int(0))])
         .node("Add", &["state", "sum"], &["next"], &[])
@@ -517,7 +513,7 @@ fn what_is_thought_of_states_settles() {
     graph.input = scalars.into_iter().chain(states).collect();
     let net = Net::new(18)
         .input("last", DType::I64, &[])
-        .constant("true", &bool_of(true))
+        .constant("true", &truth(true))
         .constant("first", &floats(&[2]))
         .constant("second", &floats(&[3]))
         .node("SequenceConstruct", &["first"], &["one"], &[])

@@ -75,6 +75,12 @@ impl Builder {
         fixed.map(|(symbol, value)| (self.graph.symbols[symbol].name.clone(), value)).collect()
     }
 
+    /// What cannot all be of that which is taken for granted.
+    pub(crate) fn contradicts(&self) -> Option<Problem> {
+        let broken = self.broken_assumption().or_else(|| self.broken_requirement(&self.facts));
+        broken.or_else(|| self.negative_extent()).map(|(_, problem)| problem)
+    }
+
     /// An assumption that cannot hold where the others do: it was taken of an expression before more was taken of the
     /// symbols in it.
     fn broken_assumption(&self) -> Option<(OriginId, Problem)> {

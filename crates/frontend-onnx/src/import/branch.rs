@@ -6,8 +6,10 @@
 //! takes the other one if the rest of the model does not make sense with it, or its outputs would have other extents than
 //! the model declares. All others are choices made when the model
 //! runs, among them those on sizes that only the run tells, and both branches must have the same element types, or
-//! all but one make no sense ([`possible`]). Results of different ranks are of any rank ([`super::unranked`]).
+//! all but one make no sense ([`possible`]). Results of different ranks are of any rank ([`super::unranked`]). What a branch
+//! takes for granted is asked where it is taken ([`own`]); of all runs only where both are computed, in steps of loops.
 
+mod own;
 mod possible;
 
 use super::{Importer, dangling};
@@ -19,12 +21,13 @@ use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::tracked::Tracked;
 use infc_ir::entity::{SymbolId, ValueId};
 use infc_ir::graph::{Definition, Graph, Requirement, SymbolSource, TensorType};
-use infc_ir::index::{Atom, Dim, Proof, Ranges};
+use infc_ir::index::{Atom, Dim, Facts, Proof, Ranges};
 use infc_ir::op::{IfOp, Op, Produced};
 use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp, UnaryOp};
 use infc_ir::symbol::{Symbol, Symbols};
 use infc_tensor::DType;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -145,6 +148,10 @@ struct Branch {
     unranked: Vec<bool>,
     /// How many axes the outputs have, which the graph may hold as vectors.
     ranks: Vec<usize>,
+    /// Which sources of symbols of the graph around came up in the branch.
+    sources: Range<usize>,
+    /// Whether what it takes for granted is asked where it is taken alone.
+    stands_alone: bool,
 }
 
 impl Branch {
@@ -213,7 +220,7 @@ impl<'m> Importer<'m, '_> {
             Some(_) => Differences::Extents,
             None => Differences::Ranks,
         };
-        let error = match self.choice(node, node_ref, &condition, [then, otherwise], differences) {
+        let error = match self.choice(node, node_ref, &condition, [then, otherwise], equality.as_ref(), differences) {
             Ok(outputs) => return Ok(outputs),
             Err(error) => error,
         };
@@ -245,12 +252,12 @@ impl<'m> Importer<'m, '_> {
         Ok(outputs)
     }
 
-    /// A branch by itself. `before` is the branch imported before it: what that one takes for granted is checked in any
-    /// case.
-    fn graph_of(&mut self, graph: &'m GraphProto, before: Option<&Branch>) -> Result<Branch, ImportError> {
+    /// A branch by itself; `facts` are what is known in it, if that is more than what is known around.
+    fn graph_of(&mut self, graph: &'m GraphProto, facts: Option<Facts>) -> Result<Branch, ImportError> {
+        let first = self.scopes.build().graph.sources.len();
         self.scopes.enter_graph(graph);
-        if let Some(before) = before {
-            self.scopes.build().facts = before.build.facts.clone();
+        if let Some(facts) = facts {
+            self.scopes.build().facts = facts;
         }
         let built = self.block(graph).and_then(|outputs| {
             for (n, output) in outputs.iter().enumerate() {
@@ -266,7 +273,34 @@ impl<'m> Importer<'m, '_> {
         let elements = outputs.iter().map(|output| output.element().cloned()).collect();
         let unranked = outputs.iter().map(Tracked::is_unranked).collect();
         let ranks = outputs.iter().map(Tracked::rank).collect();
-        Ok(Branch { build, captures, dtypes, elements, unranked, ranks })
+        let sources = first..self.scopes.build().graph.sources.len();
+        Ok(Branch { build, captures, dtypes, elements, unranked, ranks, sources, stands_alone: false })
+    }
+
+    /// Both branches. They do not stand alone where both are computed, whatever the condition is; what one of them takes for
+    /// granted the other one may, too.
+    fn both(
+        &mut self,
+        [then, otherwise]: [&'m GraphProto; 2],
+        equality: Option<&Requirement>,
+    ) -> Result<[Branch; 2], ImportError> {
+        if self.scopes.build().may_use_host {
+            let build = self.scopes.build();
+            let known = |holds: bool| {
+                let Requirement { left, right, .. } = equality.filter(|e| e.equal == holds)?;
+                let mut facts = build.facts.clone();
+                facts.take_equal(left, right, &build.ranges());
+                Some(facts)
+            };
+            let (in_then, in_otherwise) = (known(true), known(false));
+            let branches = [self.graph_of(then, in_then)?, self.graph_of(otherwise, in_otherwise)?];
+            if branches.iter().all(|branch| branch.may_stand_alone(self.scopes.build())) {
+                return Ok(branches.map(|branch| Branch { stands_alone: true, ..branch }));
+            }
+        }
+        let then = self.graph_of(then, None)?;
+        let otherwise = self.graph_of(otherwise, Some(then.build.facts.clone()))?;
+        Ok([then, otherwise])
     }
 
     /// Both branches, one of which is computed when the model runs.
@@ -275,12 +309,12 @@ impl<'m> Importer<'m, '_> {
         node: &NodeProto,
         node_ref: &NodeRef,
         condition: &Tracked,
-        [then, otherwise]: [&'m GraphProto; 2],
+        branches: [&'m GraphProto; 2],
+        equality: Option<&Requirement>,
         differences: Differences,
     ) -> Result<Vec<Tracked>, ImportError> {
         let in_node = |problem: Problem| ImportError::Node { node: Box::new(node_ref.clone()), problem };
-        let mut then = self.graph_of(then, None)?;
-        let mut otherwise = self.graph_of(otherwise, Some(&then))?;
+        let [mut then, mut otherwise] = self.both(branches, equality)?;
         for output in 0..then.dtypes.len().min(otherwise.dtypes.len()) {
             let is_of_any = then.unranked[output] || otherwise.unranked[output];
             if is_of_any || (differences == Differences::Ranks && then.ranks[output] != otherwise.ranks[output]) {
@@ -300,20 +334,34 @@ impl<'m> Importer<'m, '_> {
         }
         otherwise.build.graph.inputs.rotate_right(first.len());
         renumber_inputs(&mut otherwise.build.graph);
+        if then.stands_alone {
+            then.stand_alone(build, &node_ref.name);
+            otherwise.stand_alone(build, &node_ref.name);
+        }
         then.build.graph.symbols.clone_from(&build.graph.symbols);
         otherwise.build.graph.symbols.clone_from(&build.graph.symbols);
 
         let names: Vec<&str> =
             node.output.iter().map(String::as_str).filter(|_| differences != Differences::None).collect();
         let (types, produces) = result_types(&then, &otherwise, &names, &mut build.graph.symbols).map_err(in_node)?;
+        if then.stands_alone {
+            let own = |output: usize, axis: usize| {
+                produces.iter().any(|p| (p.output as usize, p.axis as usize) == (output, axis))
+            };
+            for (output, ty) in types.iter().enumerate() {
+                then.conform_output(output, &ty.shape, &own);
+                otherwise.conform_output(output, &ty.shape, &own);
+            }
+        }
         let both = then.elements.iter().zip(&otherwise.elements);
         let elements = both.map(|(a, b)| element::join(a.as_ref(), b.as_ref())).collect::<Result<Vec<_>, _>>();
         let elements = elements.map_err(in_node)?;
         let unranked = std::mem::take(&mut then.unranked);
         let captured: Vec<&Tracked> = first.iter().chain(&second).collect();
-        // Sizes are taken for granted whichever branch runs; what depends on the branch is a requirement of its graph.
-        build.adopt(&mut then.build);
-        build.adopt(&mut otherwise.build);
+        if !then.stands_alone {
+            build.adopt(&mut then.build);
+            build.adopt(&mut otherwise.build);
+        }
         produces.iter().for_each(|produced| build.facts.take_as_late(produced.symbol));
         let (then, otherwise) = (Arc::new(then.build.graph), Arc::new(otherwise.build.graph));
         let op = IfOp { then, otherwise, produces };
@@ -357,8 +405,12 @@ fn result_types(
         }
         let mut shape = Vec::with_capacity(a.shape.len());
         for (axis, (x, y)) in a.shape.iter().zip(&b.shape).enumerate() {
-            if ranges.eq(x, y) == Proof::Yes {
+            if ranges.eq(x, y) == Proof::Yes || second.takes_to_be(n, y, x) {
                 shape.push(x.clone());
+                continue;
+            }
+            if first.takes_to_be(n, x, y) {
+                shape.push(y.clone());
                 continue;
             }
             let name = names.get(n).ok_or_else(expected)?;

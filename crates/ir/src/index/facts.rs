@@ -39,6 +39,12 @@ impl Facts {
         Self { numbers: self.numbers.clone(), late: self.late.clone(), ..Self::default() }
     }
 
+    /// Learns what kinds of symbols others know of, and nothing that they take to be.
+    pub fn take_kinds_of(&mut self, others: &Self) {
+        self.numbers.extend(&others.numbers);
+        self.late.extend(&others.late);
+    }
+
     /// Says that a symbol is no size but a number: an axis, a count.
     pub fn take_as_number(&mut self, symbol: SymbolId) {
         self.numbers.insert(symbol);

@@ -73,7 +73,8 @@ fn output(name: &str, like: &Tensor) -> SubgraphOutput {
     SubgraphOutput { name: name.to_owned(), dtype: like.dtype(), shape }
 }
 
-/// A choice between two functions of a value around it.
+/// A choice between two functions of a value around it. One of them may read a tensor of the value's shape, too, which is all that
+/// says what the extents are in that branch.
 fn choice(d: &mut Draft) -> Option<Candidate> {
     let x = d.float()?;
     let condition = d.any(|t| t.dtype() == DType::Bool && t.rank() == 0);
@@ -81,18 +82,21 @@ fn choice(d: &mut Draft) -> Option<Candidate> {
         Some(condition) => condition,
         None => d.weight(DType::Bool, &[]),
     };
-    let ops = [*d.random.pick(&["Abs", "Neg", "Relu"]), *d.random.pick(&["Identity", "Sigmoid", "Sin"])];
-    let branch = |op: &str| Subgraph {
-        nodes: vec![node(op, &["x"], "y", d.opset)],
+    let (dtype, shape) = (d.dtype(x), d.shape(x));
+    let beside = (d.random.flag() == 1).then(|| d.weight(dtype, &shape));
+    let (one, two) = (*d.random.pick(&["Abs", "Neg", "Relu"]), *d.random.pick(&["Identity", "Sigmoid", "Sin"]));
+    let both = *d.random.pick(&["Add", "Max", "Mul"]);
+    let branch = |op: &str, inputs: &[&str]| Subgraph {
+        nodes: vec![node(op, inputs, "y", d.opset)],
         outputs: vec![output("y", d.at(x))],
         ..Subgraph::default()
     };
-    let graphs = Subgraphs {
-        roots: vec![("then_branch".to_owned(), 0), ("else_branch".to_owned(), 1)],
-        captures: vec!["x".to_owned()],
-        graphs: ops.iter().map(|op| branch(op)).collect(),
-    };
-    Some(Candidate::new("If", &[condition]).holding(graphs, &[x]))
+    let first = if beside.is_some() { branch(both, &["x", "w"]) } else { branch(one, &["x"]) };
+    let captures = ["x", "w"][..1 + usize::from(beside.is_some())].iter().map(|&name| name.to_owned()).collect();
+    let roots = vec![("then_branch".to_owned(), 0), ("else_branch".to_owned(), 1)];
+    let graphs = Subgraphs { roots, captures, graphs: vec![first, branch(two, &["x"])] };
+    let captured: Vec<_> = [Some(x), beside].into_iter().flatten().collect();
+    Some(Candidate::new("If", &[condition]).holding(graphs, &captured))
 }
 
 /// So many steps, each of which changes a state by a value around the loop, and gives a part of a result. Some loops end where
