@@ -9,7 +9,8 @@ use infc_frontend_onnx::proto::GraphProto;
 use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
 use infc_ir::entity::{SymbolId, ValueId};
 use infc_ir::graph::{
-    Assumption, BROADCAST_EXTENTS, Definition, Graph, REPEATED_EXTENT, Relation, Requirement, SymbolSource,
+    Assumption, BROADCAST_EXTENTS, Definition, Graph, REPEATED_EXTENT, Relation, Requirement, SLICE_POSITION,
+    SymbolSource,
 };
 use infc_ir::index::Dim;
 use infc_ir::op::Op;
@@ -130,15 +131,18 @@ pub(crate) fn left_out(graph: &Graph, is_small: bool) -> Vec<(String, i64)> {
     found
 }
 
+/// What the second import takes nothing of for granted, whatever the dims are.
+const LESS: &[&str] = &[REPEATED_EXTENT, SLICE_POSITION];
+
 /// Whether there may be runs in which extents that are broadcast to each other are not equal as the graph takes them to be, where
 /// no value of a dim says so ([`left_out`]): one of them is 1, which may show after the run has begun. The model is imported once
 /// more then, with less taken for granted, if it [`is_small`].
 pub(crate) fn differ(graph: &Graph) -> bool {
     let is_case = |dim: &Dim| dim.as_symbol().is_some_and(|symbol| is_dim(graph, symbol));
     let differ =
-        |a: &Assumption| a.what == REPEATED_EXTENT || (is_broadcast(a) && !(is_case(&a.left) && is_case(&a.right)));
+        |a: &Assumption| LESS.contains(&&*a.what) || (is_broadcast(a) && !(is_case(&a.left) && is_case(&a.right)));
     graph.assumptions.iter().any(differ)
-        || requires_within(graph, &|r| r.was(REPEATED_EXTENT) || r.was(BROADCAST_EXTENTS))
+        || requires_within(graph, &|r| [BROADCAST_EXTENTS].iter().chain(LESS).any(|what| r.was(what)))
 }
 
 /// Whether a branch of a graph, or one within, requires something of this kind.

@@ -2,6 +2,7 @@
 //! for values that make no sense.
 
 mod branches;
+mod filters;
 mod loops;
 mod net;
 mod unranked;

@@ -161,6 +161,10 @@ pub const BROADCAST_EXTENTS: &str = "broadcast extents";
 /// What is taken for granted of an extent of 1 or none where it is broadcast to another one: that it is 1 if there is anything.
 pub const REPEATED_EXTENT: &str = "an extent that is repeated";
 
+/// What is taken for granted of a position of a slice that may count from either end: that it counts from the one that dims of
+/// models count from.
+pub const SLICE_POSITION: &str = "the positions of a slice";
+
 /// What the graph takes for granted of its dims because it cannot be proven; it is checked before a model runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumption {

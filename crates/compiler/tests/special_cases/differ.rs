@@ -98,6 +98,67 @@ fn one_beside_nothing_is_nothing() {
     session.run_owned(&[&x, &integers(&[0])]).expect_err("three and none");
 }
 
+/// The last `n` of a list are all of it where `n` is 0, as −0 counts from the start: a run with none begins anew.
+#[test]
+fn the_last_none_are_all() {
+    let integers = |values: &[i64]| Tensor::from_elements(&[values.len()], values).expect("a list");
+    let net = Net::new(17)
+        .input("x", DType::F32, &["N"])
+        .input("y", DType::F32, &["K"])
+        .constant("zero", &Tensor::scalar(0.0f32))
+        .constant("end", &integers(&[i64::MAX]))
+        .node("Greater", &["y", "zero"], &["is chosen"], &[])
+        .node("NonZero", &["is chosen"], &["chosen"], &[])
+        .node("Shape", &["chosen"], &["extents"], &[("start", Attr::Int(1))])
+        .node("Shape", &["y"], &["extent"], &[]);
+    let behind = |net: Net, count: &str, y: &str| {
+        let start = format!("{y} begins");
+        let net = net.node("Neg", &[count], &[&start], &[]);
+        net.node("Slice", &["x", &start, "end"], &[y], &[]).output(y)
+    };
+    let net = behind(behind(net, "extents", "as many as chosen"), "extent", "as many as there are");
+    let model = Model::from_vec(bytes(&compiled(net, &CompileOptions::default()))).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    let x = floats(&[6], 1);
+    for y in [&[1.0f32, -1.0, 2.0][..], &[-1.0, -1.0], &[], &[3.0; 8], &[1.0]] {
+        let given = Tensor::from_elements(&[y.len()], y).expect("a list");
+        let found = session.run_owned(&[&x, &given]).unwrap_or_else(|e| panic!("{y:?}: {e}"));
+        for (found, n) in found.iter().zip([y.iter().filter(|&&y| y > 0.0).count(), y.len()]) {
+            let all = x.elements::<f32>().expect("floats");
+            let from = if n == 0 { 0 } else { all.len().saturating_sub(n) };
+            assert_eq!(found.elements::<f32>().expect("floats"), &all[from..], "{y:?}");
+        }
+    }
+}
+
+/// Extents that meet in turns, of which one is bounded: each may be 1.
+#[test]
+fn extents_meet_one_after_the_other() {
+    let integers = |values: &[i64]| Tensor::from_elements(&[values.len()], values).expect("a list");
+    let net = Net::new(17)
+        .input("x", DType::F32, &["A"])
+        .input("y", DType::F32, &["B"])
+        .input("z", DType::F32, &["C"])
+        .constant("none", &integers(&[0]))
+        .constant("two", &integers(&[2]))
+        .node("Slice", &["x", "none", "two"], &["few"], &[])
+        .node("Add", &["few", "y"], &["sum"], &[])
+        .node("Mul", &["sum", "z"], &["product"], &[])
+        .output("product");
+    let model = Model::from_vec(bytes(&compiled(net, &CompileOptions::default()))).expect("a model");
+    let mut session = model.session(&SessionOptions::default()).expect("a session");
+    for [x, y, z] in [[3, 2, 2], [1, 4, 4], [1, 1, 5], [3, 1, 1], [2, 2, 1], [1, 3, 1], [0, 1, 1]] {
+        let found = session.run_owned(&[&floats(&[x], 1), &floats(&[y], 1), &floats(&[z], 1)]);
+        let found = found.unwrap_or_else(|e| panic!("{x}, {y}, {z}: {e}"));
+        let extents = [x.min(2), y, z];
+        let extent = extents.into_iter().find(|&extent| extent != 1).unwrap_or(1);
+        let of = |extent: usize, n: usize| floats(&[extent], 1).elements::<f32>().expect("floats")[n.min(extent - 1)];
+        let expected: Vec<f32> =
+            (0..extent).map(|n| (of(x, if extents[0] == 1 { 0 } else { n }) + of(y, n)) * of(z, n)).collect();
+        assert_eq!(found[0].elements::<f32>().expect("floats"), expected, "{x}, {y}, {z}");
+    }
+}
+
 /// What is taken for granted may bound how many elements data chooses; a run with more begins anew.
 #[test]
 fn more_may_be_chosen_than_would_fit() {

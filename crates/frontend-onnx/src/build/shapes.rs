@@ -233,7 +233,7 @@ impl Builder {
             None if number => right.clone(),
             None => {
                 let either = truth::either(&truth::equal(left, &Dim::constant(1)), right, left);
-                self.named_size("an extent that is broadcast", &either)?
+                self.named_extent("an extent that is broadcast", &either)
             }
             Some(_) => left.clone(),
         };

@@ -32,39 +32,39 @@ pub(crate) struct WindowAxis<K = i64> {
 
 /// Windows over the trailing axes of a value.
 #[derive(Clone, Debug)]
-pub(crate) struct Window<'a> {
+pub(crate) struct Window<'a, K = i64> {
     /// Extents of the leading axes of the result.
     pub(crate) lead: Vec<Dim>,
     /// The leading axes of the operand, over the leading axes of the result.
     pub(crate) lead_index: Vec<IndexExpr>,
     /// The other axes.
-    pub(crate) axes: &'a [WindowAxis],
+    pub(crate) axes: &'a [WindowAxis<K>],
     /// What padding holds.
     pub(crate) padding: Const,
 }
 
-impl WindowAxis {
+impl<K> WindowAxis<K> {
     /// First input position of window `p` (maybe negative).
     pub(crate) fn start(&self, p: IndexExpr) -> IndexExpr {
         p.scale(self.stride) - self.begin.clone()
     }
 }
 
-impl Window<'_> {
+impl<K: Clone + Into<Dim>> Window<'_, K> {
     /// The axes with more than one element in the window; the others have no axis in the view.
     pub(crate) fn kernel_axes(&self) -> impl Iterator<Item = usize> {
-        self.axes.iter().enumerate().filter(|(_, a)| a.kernel != 1).map(|(n, _)| n)
+        self.axes.iter().enumerate().filter(|(_, a)| !a.kernel.clone().into().is_const(1)).map(|(n, _)| n)
     }
 }
 
 impl Builder {
     /// The view `[lead…, r…, p…]`; axes `r` of extent 1 are left out.
-    pub(crate) fn window(&mut self, x: &Tracked, window: &Window<'_>) -> Result<Tracked> {
+    pub(crate) fn window<K: Clone + Into<Dim>>(&mut self, x: &Tracked, window: &Window<'_, K>) -> Result<Tracked> {
         let mut shape = window.lead.clone();
         let mut kernel_var = vec![None; window.axes.len()];
         for n in window.kernel_axes() {
             kernel_var[n] = Some(var(shape.len()));
-            shape.push(Dim::constant(window.axes[n].kernel));
+            shape.push(window.axes[n].kernel.clone().into());
         }
         let mut index = window.lead_index.clone();
         let mut valid = Vec::new();

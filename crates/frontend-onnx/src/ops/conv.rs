@@ -9,7 +9,7 @@ mod transposed;
 use super::Operator;
 use super::elementwise::require_float;
 use super::pool::{require_channels, window_axes};
-use crate::build::{Result, Window, WindowAxis, compute_type, var};
+use crate::build::{Result, Window, WindowAxis, compute_type, mismatch, show, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
@@ -24,9 +24,9 @@ pub(super) const OPERATORS: &[Operator] =
 pub(super) struct Channels {
     pub(super) group: i64,
     /// Input channels of one group.
-    pub(super) inputs: i64,
+    pub(super) inputs: Dim,
     /// Output channels of one group.
-    pub(super) outputs: i64,
+    pub(super) outputs: Dim,
 }
 
 impl Channels {
@@ -38,19 +38,26 @@ impl Channels {
             let found = group.to_string();
             return Err(Problem::InvalidAttribute { attribute: "group", expected: "a positive number", found });
         }
-        let (Some(inputs), Some(outputs)) = (inputs.as_const(), outputs.as_const()) else {
-            return Err(Problem::DynamicValue { what: "the number of channels" });
-        };
-        call.build.require_equal("the channels of input and weights", &x.shape()[1], &Dim::constant(inputs * group))?;
-        Ok(Self { group, inputs, outputs })
+        call.build.require_equal("the channels of input and weights", &x.shape()[1], &inputs.scale(group))?;
+        Ok(Self { group, inputs: inputs.clone(), outputs: outputs.clone() })
+    }
+
+    /// From weights that have all output channels along their first axis, of which each group has as many.
+    pub(super) fn shared(call: &mut Call<'_>, x: &Tracked, weights: &Tracked) -> Result<Self> {
+        let all = &weights.shape()[0];
+        let channels = Self::new(call, x, &weights.shape()[1], all)?;
+        let outputs = all.floor_div(&Dim::constant(channels.group)).simplify(&call.build.ranges());
+        call.build.require_equal("output channels and those that groups share", all, &outputs.scale(channels.group))?;
+        Ok(Self { outputs, ..channels })
     }
 
     /// The axes of the input after the batch: `[g, cg]` without those of extent 1 (one remains).
-    fn split(&self, per_group: i64) -> Vec<i64> {
-        match (self.group, per_group) {
-            (1, n) => vec![n],
-            (g, 1) => vec![g],
-            (g, n) => vec![g, n],
+    fn split(&self, per_group: &Dim) -> Vec<Dim> {
+        let group = Dim::constant(self.group);
+        match self.group {
+            1 => vec![per_group.clone()],
+            _ if per_group.is_const(1) => vec![group],
+            _ => vec![group, per_group.clone()],
         }
     }
 }
@@ -70,18 +77,19 @@ impl Labels {
     }
 }
 
-pub(super) fn kernel_shape(call: &Call<'_>, weights: &Tracked) -> Result<Vec<i64>> {
-    let found: Vec<i64> = weights.shape()[2..]
-        .iter()
-        .map(|d| d.as_const().ok_or(Problem::DynamicValue { what: "the shape of the window" }))
-        .collect::<Result<_>>()?;
-    match call.ints("kernel_shape")? {
-        Some(kernel) if kernel != found => Err(Problem::ShapeMismatch {
-            expected: format!("weights with a window of {kernel:?}"),
-            found: format!("{found:?}"),
-        }),
-        _ => Ok(found),
+/// The extents of the window, which the weights have, and the attribute if it is there.
+pub(super) fn kernel_shape(call: &mut Call<'_>, weights: &Tracked) -> Result<Vec<Dim>> {
+    let found = &weights.shape()[2..];
+    let Some(kernel) = call.ints("kernel_shape")? else { return Ok(found.to_vec()) };
+    let kernel: Vec<Dim> = kernel.iter().map(|&extent| Dim::constant(extent)).collect();
+    let differs = |(a, b): (&Dim, &Dim)| a.as_const().is_some_and(|a| b.as_const() != Some(a));
+    if kernel.len() != found.len() || found.iter().zip(&kernel).any(differs) {
+        return Err(mismatch(format!("weights with a window of [{}]", show(&kernel)), weights.shape()));
     }
+    for (found, extent) in found.iter().zip(&kernel) {
+        call.build.require_equal("the window of weights and attributes", found, extent)?;
+    }
+    Ok(kernel)
 }
 
 pub(super) fn require_same_rank(x: &Tracked, weights: &Tracked) -> Result<()> {
@@ -114,41 +122,22 @@ pub(super) fn convolve(call: &mut Call<'_>, x: &Tracked, weights: &Tracked, dtyp
     require_same_rank(x, weights)?;
     let kernel = kernel_shape(call, weights)?;
     let axes = window_axes(call, &x.shape()[2..], &kernel, false)?;
-    let all_outputs = &weights.shape()[0];
-    let mut channels = Channels::new(call, x, &weights.shape()[1], all_outputs)?;
-    if channels.outputs % channels.group != 0 {
-        return Err(Problem::ShapeMismatch {
-            expected: format!("output channels that {} groups share", channels.group),
-            found: channels.outputs.to_string(),
-        });
-    }
-    channels.outputs /= channels.group;
+    let channels = Channels::shared(call, x, weights)?;
 
     let mut lead = vec![x.shape()[0].clone()];
-    lead.extend(channels.split(channels.inputs).into_iter().map(Dim::constant));
-    let channel = match channels.split(channels.inputs).len() {
-        1 => var(1),
-        _ => var(1).scale(channels.inputs) + var(2),
-    };
+    let split = channels.split(&channels.inputs);
+    let channel = if split.len() == 1 { var(1) } else { var(1) * channels.inputs.clone() + var(2) };
+    lead.extend(split);
     let window = Window { lead, lead_index: vec![var(0), channel], axes: &axes, padding: Const::zero(x.dtype()) };
     let kernel_axes: Vec<usize> = window.kernel_axes().collect();
     let windows = call.build.window(x, &window)?;
 
-    let mut shape: Vec<i64> = Vec::new();
     let grouped = channels.group > 1;
-    if grouped {
-        shape.push(channels.group);
-    }
-    let many_outputs = !grouped || channels.outputs > 1;
-    if many_outputs {
-        shape.push(channels.outputs);
-    }
-    let many_inputs = !grouped || channels.inputs > 1;
-    if many_inputs {
-        shape.push(channels.inputs);
-    }
-    shape.extend(kernel_axes.iter().map(|&n| kernel[n]));
-    let shape: Vec<Dim> = shape.into_iter().map(Dim::constant).collect();
+    let many_outputs = !grouped || !channels.outputs.is_const(1);
+    let many_inputs = !grouped || !channels.inputs.is_const(1);
+    let shape = [grouped.then(|| Dim::constant(channels.group)), many_outputs.then(|| channels.outputs.clone())];
+    let shape = shape.into_iter().chain([many_inputs.then(|| channels.inputs.clone())]).flatten();
+    let shape: Vec<Dim> = shape.chain(kernel_axes.iter().map(|&n| kernel[n].clone())).collect();
     let weights = call.build.reshape(weights, &shape)?;
 
     let mut labels = Labels::default();
@@ -162,18 +151,18 @@ pub(super) fn convolve(call: &mut Call<'_>, x: &Tracked, weights: &Tracked, dtyp
     let rhs: Vec<u8> = g.into_iter().chain(m).chain(c).chain(r).collect();
     let output: Vec<u8> = [n].into_iter().chain(g).chain(m).chain(p).collect();
     let product = call.build.contract_in(dtype, (&windows, &lhs), (&weights, &rhs), &output)?;
-    merge_channels(call, x, &product, channels.group * channels.outputs, &axes)
+    merge_channels(call, x, &product, channels.outputs.scale(channels.group), &axes)
 }
 
 /// Merges the group and output channel axes.
-fn merge_channels(
+fn merge_channels<K>(
     call: &mut Call<'_>,
     x: &Tracked,
     product: &Tracked,
-    channels: i64,
-    axes: &[WindowAxis],
+    channels: Dim,
+    axes: &[WindowAxis<K>],
 ) -> Result<Tracked> {
-    let mut shape = vec![x.shape()[0].clone(), Dim::constant(channels)];
+    let mut shape = vec![x.shape()[0].clone(), channels];
     shape.extend(axes.iter().map(|a| a.count.clone()));
     call.build.reshape(product, &shape)
 }
@@ -182,12 +171,10 @@ fn merge_channels(
 pub(super) fn add_bias(call: &mut Call<'_>, product: &Tracked, index: usize) -> Result<Tracked> {
     let Some(bias) = call.optional(index) else { return Ok(product.clone()) };
     let channels = &product.shape()[1];
-    if bias.rank() != 1 || bias.shape()[0] != *channels {
-        return Err(Problem::ShapeMismatch {
-            expected: format!("a bias for {channels} channels"),
-            found: format!("shape {:?}", bias.shape()),
-        });
+    if bias.rank() != 1 {
+        return Err(mismatch(format!("a bias for {channels} channels"), bias.shape()));
     }
+    call.build.require_equal("the channels of a bias and of what it is added to", &bias.shape()[0], channels)?;
     let bias = call.build.along_axis(&bias, 1, product.rank())?;
     call.build.compute(&[product, &bias], |body, p| body.binary(BinaryOp::Add, p[0], p[1]))
 }

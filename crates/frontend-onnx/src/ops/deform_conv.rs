@@ -9,7 +9,7 @@ use super::conv::{Channels, add_bias, kernel_shape, require_same_rank};
 use super::elementwise::require_float;
 use super::pool::window_axes;
 use super::sample::{Axis, Interpolation, Outside, Taps, taps, weighted_sum};
-use crate::build::{Result, compute_type, index, mismatch, product, var};
+use crate::build::{Result, compute_type, index, product, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
@@ -28,30 +28,27 @@ fn deform_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let kernel = kernel_shape(call, &weights)?;
     let spatial = x.shape()[2..].to_vec();
     let windows = window_axes(call, &spatial, &kernel, false)?;
-    let mut channels = Channels::new(call, &x, &weights.shape()[1], &weights.shape()[0])?;
+    let channels = Channels::shared(call, &x, &weights)?;
     let offset_groups = call.int_or("offset_group", 1)?;
-    let all = channels.group * channels.inputs;
-    if offset_groups < 1 || all % offset_groups != 0 {
+    let all = channels.inputs.scale(channels.group);
+    if offset_groups < 1 || all.as_const().is_some_and(|all| all % offset_groups != 0) {
         let found = offset_groups.to_string();
         let expected = "a divisor of the number of channels";
         return Err(Problem::InvalidAttribute { attribute: "offset_group", expected, found });
     }
-    if channels.outputs % channels.group != 0 {
-        return Err(mismatch(format!("output channels that {} groups share", channels.group), weights.shape()));
-    }
-    channels.outputs /= channels.group;
+    let per_group = all.floor_div(&Dim::constant(offset_groups));
+    call.build.require_equal("channels and those that offsets share", &all, &per_group.scale(offset_groups))?;
 
     // Over [n, offset group, r…, o…].
     let count = spatial.len();
-    let kernel_dims: Vec<Dim> = kernel.iter().copied().map(Dim::constant).collect();
     let outputs: Vec<Dim> = windows.iter().map(|w| w.count.clone()).collect();
     let groups = Dim::constant(offset_groups);
     let batch = x.shape()[0].clone();
-    let points: Vec<Dim> = [&batch, &groups].into_iter().chain(&kernel_dims).chain(&outputs).cloned().collect();
+    let points: Vec<Dim> = [&batch, &groups].into_iter().chain(&kernel).chain(&outputs).cloned().collect();
     let build = &mut *call.build;
     let split: Vec<Dim> = [&batch, &groups]
         .into_iter()
-        .chain(&kernel_dims)
+        .chain(&kernel)
         .chain([&Dim::constant(count as i64)])
         .chain(&outputs)
         .cloned()
@@ -87,7 +84,6 @@ fn deform_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     }
 
     // Rows of the channels of an offset group: [n · offset group · d…, c].
-    let per_group = Dim::constant(all / offset_groups);
     let grouped: Vec<Dim> = [&batch, &groups, &per_group].into_iter().chain(&spatial).cloned().collect();
     let grouped = build.reshape(&x, &grouped)?;
     let order: Vec<usize> = [0, 1].into_iter().chain(3..3 + count).chain([2]).collect();
@@ -99,11 +95,11 @@ fn deform_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     // [n, offset group, r…, o…, c] as [n, g, c, r…, o…].
     let order: Vec<usize> = [0, 1, 2 + 2 * count].into_iter().chain(2..2 + 2 * count).collect();
     let read = build.transpose(&read, &order)?;
-    let (g, c, m) = (Dim::constant(channels.group), Dim::constant(channels.inputs), Dim::constant(channels.outputs));
-    let shape: Vec<Dim> = [&batch, &g, &c].into_iter().chain(&kernel_dims).chain(&outputs).cloned().collect();
+    let (g, c, m) = (Dim::constant(channels.group), channels.inputs, channels.outputs);
+    let shape: Vec<Dim> = [&batch, &g, &c].into_iter().chain(&kernel).chain(&outputs).cloned().collect();
     let read = build.reshape(&read, &shape)?;
     let weights = build.cast(&weights, wide)?;
-    let shape: Vec<Dim> = [&g, &m, &c].into_iter().chain(&kernel_dims).cloned().collect();
+    let shape: Vec<Dim> = [&g, &m, &c].into_iter().chain(&kernel).cloned().collect();
     let weights = build.reshape(&weights, &shape)?;
     const N: u8 = 0;
     const G: u8 = 1;
@@ -115,8 +111,7 @@ fn deform_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let rhs: Vec<u8> = [G, M, C].into_iter().chain(r).collect();
     let output: Vec<u8> = [N, G, M].into_iter().chain(o).collect();
     let y = build.contract((&read, &lhs), (&weights, &rhs), &output)?;
-    let shape: Vec<Dim> =
-        [batch, Dim::constant(channels.group * channels.outputs)].into_iter().chain(outputs).collect();
+    let shape: Vec<Dim> = [batch, g * m].into_iter().chain(outputs).collect();
     let y = build.reshape(&y, &shape)?;
     let y = call.build.cast(&y, dtype)?;
     Ok(vec![add_bias(call, &y, 3)?])

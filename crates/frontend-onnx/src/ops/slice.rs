@@ -7,6 +7,7 @@ use crate::call::{Call, axis};
 use crate::error::Problem;
 use crate::tracked::Tracked;
 use crate::truth;
+use infc_ir::graph::SLICE_POSITION;
 use infc_ir::index::{Dim, Ranges};
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("Slice", 1, slice), Operator::new("Split", 1, split)];
@@ -75,12 +76,15 @@ fn slice(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 /// A position counted from the start, where negative ones count from the end. One that may be either is taken to count
 /// from the start, unless it is at most 0 whatever the dims are, or follows from numbers of the run.
 pub(super) fn from_start(build: &mut Builder, what: &'static str, p: &Dim, extent: &Dim) -> Result<Dim> {
+    let either = || p.clone() + truth::negative(p) * extent.clone();
     if build.is_signed(p) {
-        return Ok(p.clone() + truth::negative(p) * extent.clone());
+        return Ok(either());
     }
     let interval = build.ranges().interval(&build.restated(std::slice::from_ref(p))[0]);
     match (interval.min, interval.max) {
         (_, Some(max)) if max < 0 => Ok(p.clone() + extent.clone()),
+        (Some(0..), _) => Ok(p.clone()),
+        _ if build.extents_differ => Ok(either()),
         (Some(min), Some(0)) if min < 0 => {
             build.require_at_least(what, &p.scale(-1), &Dim::constant(1))?;
             Ok(p.clone() + extent.clone())
@@ -108,7 +112,7 @@ fn axis_slice(build: &mut Builder, extent: &Dim, start: &Dim, end: &Dim, step: &
         match p.as_const() {
             Some(p) if p == ENDS[0] || p >= ENDS[1] => Ok(extent.clone()),
             Some(p) if p <= -ENDS[0] => Ok(Dim::constant(-1)),
-            _ => from_start(build, "the positions of a slice", p, extent),
+            _ => from_start(build, SLICE_POSITION, p, extent),
         }
     };
     let (start, end) = (position(start)?, position(end)?);

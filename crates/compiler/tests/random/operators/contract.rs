@@ -65,23 +65,34 @@ fn einsum(d: &mut Draft) -> Option<Candidate> {
 
 /// Strides, dilations, pads and a kernel for as many axes, as attributes.
 pub(super) fn window(d: &mut Draft, candidate: Candidate, axes: usize) -> (Candidate, Vec<usize>) {
+    let kernel: Vec<i64> = (0..axes).map(|_| d.random.between(1, 3)).collect();
+    let candidate = moved(d, candidate.with("kernel_shape", kernel.clone()), axes);
+    (candidate, kernel.into_iter().map(|k| k as usize).collect())
+}
+
+/// The same without the kernel, which the weights have.
+fn moved(d: &mut Draft, mut candidate: Candidate, axes: usize) -> Candidate {
     let some = |d: &mut Draft, n: usize, low: i64, high: i64| -> Vec<i64> {
         (0..n).map(|_| d.random.between(low, high)).collect()
     };
-    let kernel = some(d, axes, 1, 3);
-    let mut candidate = candidate.with("kernel_shape", kernel.clone());
     if d.random.one_in(2) {
         candidate = candidate.with("strides", some(d, axes, 1, 3));
     }
     if d.random.one_in(4) {
         candidate = candidate.with("dilations", some(d, axes, 1, 2));
     }
-    candidate = match d.random.below(4) {
+    match d.random.below(4) {
         0 | 1 => candidate.with("pads", some(d, 2 * axes, 0, 1)),
         2 => candidate.with("auto_pad", *d.random.pick(&["SAME_UPPER", "SAME_LOWER", "VALID"])),
         _ => candidate,
-    };
-    (candidate, kernel.into_iter().map(|k| k as usize).collect())
+    }
+}
+
+/// A value as the weights of a convolution, whose channels are along `axis`: of extents that the run may tell.
+fn filter(d: &mut Draft, x: Id, axis: usize) -> Option<Id> {
+    let (dtype, shape) = (d.dtype(x), d.shape(x));
+    let fits = |w: &Tensor| w.dtype() == dtype && w.rank() == shape.len() && w.shape()[axis] == shape[1];
+    d.any(|w| fits(w) && w.shape()[2..].iter().zip(&shape[2..]).all(|(k, extent)| k <= extent)).filter(|&w| w != x)
 }
 
 fn conv(d: &mut Draft) -> Option<Candidate> {
@@ -90,6 +101,9 @@ fn conv(d: &mut Draft) -> Option<Candidate> {
     let channels = shape[1];
     let group = *d.random.pick(&[1, 1, channels]);
     let outputs = group * d.random.between(1, 4) as usize;
+    if let Some(weights) = filter(d, x, 1).filter(|_| d.random.one_in(4)) {
+        return Some(moved(d, Candidate::new("Conv", &[x, weights]), shape.len() - 2));
+    }
     let (candidate, kernel) = window(d, Candidate::new("Conv", &[x]), shape.len() - 2);
     let weights = d.weight(dtype, &[&[outputs, channels / group][..], &kernel].concat());
     let bias = d.random.one_in(2).then(|| d.weight(dtype, &[outputs]));
@@ -102,6 +116,9 @@ fn conv_transpose(d: &mut Draft) -> Option<Candidate> {
     let channels = shape[1];
     let group = *d.random.pick(&[1, 1, channels]);
     let outputs = d.random.between(1, 3) as usize;
+    if let Some(weights) = filter(d, x, 0).filter(|_| d.random.one_in(4)) {
+        return Some(moved(d, Candidate::new("ConvTranspose", &[x, weights]), shape.len() - 2));
+    }
     let (candidate, kernel) = window(d, Candidate::new("ConvTranspose", &[x]), shape.len() - 2);
     let weights = d.weight(dtype, &[&[channels, outputs][..], &kernel].concat());
     let bias = d.random.one_in(2).then(|| d.weight(dtype, &[outputs * group]));

@@ -21,16 +21,11 @@ pub(super) fn conv_transpose(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let kernel = kernel_shape(call, &weights)?;
     let axes = transposed_axes(call, &x.shape()[2..], &kernel)?;
     let group = call.int_or("group", 1)?.max(1);
-    let all_inputs = weights.shape()[0].as_const().ok_or(Problem::DynamicValue { what: "the number of channels" })?;
-    if all_inputs % group != 0 {
-        return Err(Problem::ShapeMismatch {
-            expected: format!("input channels that {group} groups share"),
-            found: all_inputs.to_string(),
-        });
-    }
-    let channels = Channels::new(call, &x, &Dim::constant(all_inputs / group), &weights.shape()[1])?;
-    let (g, c, m) = (channels.group, channels.inputs, channels.outputs);
-    let sums = Sums { axes: &axes, channels: [g, c, m] };
+    let all = &weights.shape()[0];
+    let inputs = all.floor_div(&Dim::constant(group)).simplify(&call.build.ranges());
+    call.build.require_equal("input channels and those that groups share", all, &inputs.scale(group))?;
+    let channels = Channels::new(call, &x, &inputs, &weights.shape()[1])?;
+    let sums = Sums { axes: &axes, channels: &channels };
     let all: Vec<Phases> = axes.iter().map(Phases::new).collect();
     let mut product = match apart(&axes, &all) {
         Some(each) => sums.apart(call.build, &x, &weights, &each)?,
@@ -48,20 +43,19 @@ const MOST_APART: i64 = 64;
 
 /// The phases along each axis, each by itself, if there are few and some have several taps. All in one product would read copies
 /// of the image, one per tap and phase, and multiply by zeros where some have fewer taps than others.
-fn apart(axes: &[WindowAxis], all: &[Phases]) -> Option<Vec<Vec<Phases>>> {
+fn apart(axes: &[WindowAxis<Dim>], all: &[Phases]) -> Option<Vec<Vec<Phases>>> {
     let count: i64 = all.iter().map(|phases| phases.count).fold(1, i64::saturating_mul);
-    if count == 1 || count > MOST_APART || all.iter().all(|phases| phases.taps == 1) {
+    if count == 1 || count > MOST_APART || all.iter().all(|phases| phases.taps.is_const(1)) {
         return None;
     }
-    let along = |(axis, all): (&WindowAxis, &Phases)| (0..all.count).map(|phase| all.only(axis, phase)).collect();
+    let along = |(axis, all): (&WindowAxis<Dim>, &Phases)| (0..all.count).map(|phase| all.only(axis, phase)).collect();
     axes.iter().zip(all).map(along).collect()
 }
 
 /// The products of a transposed convolution.
 struct Sums<'a> {
-    axes: &'a [WindowAxis],
-    /// Groups, and the inputs and outputs of one.
-    channels: [i64; 3],
+    axes: &'a [WindowAxis<Dim>],
+    channels: &'a Channels,
 }
 
 impl Sums<'_> {
@@ -72,11 +66,11 @@ impl Sums<'_> {
 
     /// Each combination of phases by itself, put together: `[n, g·m, q…]`.
     fn apart(&self, build: &mut Builder, x: &Tracked, weights: &Tracked, each: &[Vec<Phases>]) -> Result<Tracked> {
-        let [g, _, m] = self.channels;
+        let all_outputs = self.channels.outputs.scale(self.channels.group);
         let rank = self.axes.len();
         let strides: Vec<i64> = each.iter().map(|phases| phases.len() as i64).collect();
         // [n, g·m, u0, φ0, u1, φ1, …], the last phases side by side first.
-        let mut shape = vec![x.shape()[0].clone(), Dim::constant(g * m)];
+        let mut shape = vec![x.shape()[0].clone(), all_outputs.clone()];
         shape.extend((0..rank).flat_map(|n| [self.positions(n, strides[n]), Dim::constant(1)]));
         let combinations: i64 = strides.iter().product();
         let mut parts = Vec::with_capacity(combinations as usize);
@@ -88,7 +82,7 @@ impl Sums<'_> {
                 chosen.insert(0, phases[(rest % of) as usize].clone());
                 rest /= of;
             }
-            let part = if chosen.iter().any(|phase| phase.taps == 0) {
+            let part = if chosen.iter().any(|phase| phase.taps.is_const(0)) {
                 let nothing = build.scalar(x.dtype(), 0.0);
                 build.broadcast(&nothing, &shape)?
             } else {
@@ -101,42 +95,43 @@ impl Sums<'_> {
             let beside = |parts: &[Tracked]| build.concat(&parts.iter().collect::<Vec<_>>(), 3 + 2 * n);
             parts = parts.chunks(stride as usize).map(beside).collect::<Result<_>>()?;
         }
-        let mut merged = vec![x.shape()[0].clone(), Dim::constant(g * m)];
+        let mut merged = vec![x.shape()[0].clone(), all_outputs];
         merged.extend((0..rank).map(|n| self.positions(n, strides[n]).scale(strides[n])));
         build.reshape(&parts[0], &merged)
     }
 
     /// All positions of these phases: `[n, g·m, q…]`.
     fn of(&self, build: &mut Builder, x: &Tracked, weights: &Tracked, phases: &[Phases]) -> Result<Tracked> {
-        let (axes, [g, c, m]) = (self.axes, self.channels);
+        let (axes, Channels { group, inputs: c, outputs: m }) = (self.axes, self.channels);
+        let g = Dim::constant(*group);
         // windows[n, g, c, φ…, j…, u…] and filters[g, c, m, φ…, j…], without the axes of one point
         let rank = axes.len();
-        let mut window_shape = vec![x.shape()[0].clone(), Dim::constant(g), Dim::constant(c)];
-        let mut filter_shape = vec![Dim::constant(g), Dim::constant(c), Dim::constant(m)];
+        let mut window_shape = vec![x.shape()[0].clone(), g.clone(), c.clone()];
+        let mut filter_shape = vec![g.clone(), c.clone(), m.clone()];
         let mut labels = Labels::default();
         let (n_label, g_label, m_label, c_label) = (labels.next(), labels.next(), labels.next(), labels.next());
         let (mut lhs, mut rhs) = (vec![n_label, g_label, c_label], vec![g_label, c_label, m_label]);
-        let mut inner_axis = |extent: i64, label: u8| {
-            if extent == 1 {
+        let mut inner_axis = |extent: &Dim, label: u8| {
+            if extent.is_const(1) {
                 return IndexExpr::constant(0);
             }
-            window_shape.push(Dim::constant(extent));
-            filter_shape.push(Dim::constant(extent));
+            window_shape.push(extent.clone());
+            filter_shape.push(extent.clone());
             lhs.push(label);
             rhs.push(label);
             var(window_shape.len() - 1)
         };
         let phase_labels = labels.take(rank);
         let phase: Vec<IndexExpr> =
-            (0..rank).map(|n| inner_axis(phases[n].count, phase_labels[n]) + phases[n].first).collect();
-        let tap: Vec<IndexExpr> = (0..rank).map(|n| inner_axis(phases[n].taps, labels.next())).collect();
+            (0..rank).map(|n| inner_axis(&Dim::constant(phases[n].count), phase_labels[n]) + phases[n].first).collect();
+        let tap: Vec<IndexExpr> = (0..rank).map(|n| inner_axis(&phases[n].taps, labels.next())).collect();
         let u_labels = labels.take(rank);
         let first_u = window_shape.len();
         window_shape.extend((0..rank).map(|n| self.positions(n, axes[n].stride)));
         lhs.extend(&u_labels);
 
-        let mut index = vec![var(0), var(1).scale(c) + var(2)];
-        let mut filter_index = vec![var(0).scale(c) + var(1), var(2)];
+        let mut index = vec![var(0), var(1) * c.clone() + var(2)];
+        let mut filter_index = vec![var(0) * c.clone() + var(1), var(2)];
         let (mut valid, mut filter_valid) = (Vec::new(), Vec::new());
         for (n, axis) in axes.iter().enumerate() {
             let position = phases[n].position(axis, &phase[n], &tap[n], var(first_u + n));
@@ -151,7 +146,7 @@ impl Sums<'_> {
         let filters = build.view_or(weights, map, filter_shape, Const::zero(weights.dtype()))?;
 
         let mut output = vec![n_label, g_label, m_label];
-        let mut merged = vec![x.shape()[0].clone(), Dim::constant(g * m)];
+        let mut merged = vec![x.shape()[0].clone(), g * m.clone()];
         for n in 0..rank {
             output.push(u_labels[n]);
             if phases[n].count > 1 {
@@ -175,14 +170,14 @@ struct Phases {
     /// How many: the stride, if it is all.
     count: i64,
     /// Taps of a phase, at most.
-    taps: i64,
+    taps: Dim,
     gcd: i64,
     /// `r₀ = (φ + begin)/gcd · inverse mod stride/gcd`.
     inverse: i64,
 }
 
 impl Phases {
-    fn new(axis: &WindowAxis) -> Self {
+    fn new(axis: &WindowAxis<Dim>) -> Self {
         // Euclid's algorithm; `a` keeps a·dilation ≡ first (mod stride).
         let (mut first, mut second) = (axis.stride, axis.dilation);
         let (mut a, mut b) = (0i64, 1i64);
@@ -192,38 +187,38 @@ impl Phases {
             (a, b) = (b, a - quotient * b);
         }
         let modulus = axis.stride / first;
-        let taps = (axis.kernel + modulus - 1) / modulus;
+        let taps = axis.kernel.ceil_div(&Dim::constant(modulus));
         Self { first: 0, count: axis.stride, taps, gcd: first, inverse: a.rem_euclid(modulus) }
     }
 
     /// One phase of all, with the taps that it has; `None` where only the run tells which these are.
-    fn only(&self, axis: &WindowAxis, phase: i64) -> Option<Self> {
-        let begin = axis.begin.as_const()?;
+    fn only(&self, axis: &WindowAxis<Dim>, phase: i64) -> Option<Self> {
+        let (begin, kernel) = (axis.begin.as_const()?, axis.kernel.as_const()?);
         let first_tap = self.first_tap(axis, &IndexExpr::constant(phase)).as_const()?;
         let modulus = axis.stride / self.gcd;
         let meets = (phase + begin) % self.gcd == 0;
-        let taps = if meets { ((axis.kernel - first_tap).max(0) + modulus - 1) / modulus } else { 0 };
-        Some(Self { first: phase, count: 1, taps, ..*self })
+        let taps = if meets { ((kernel - first_tap).max(0) + modulus - 1) / modulus } else { 0 };
+        Some(Self { first: phase, count: 1, taps: Dim::constant(taps), ..*self })
     }
 
-    fn first_tap(&self, axis: &WindowAxis, phase: &IndexExpr) -> IndexExpr {
+    fn first_tap(&self, axis: &WindowAxis<Dim>, phase: &IndexExpr) -> IndexExpr {
         let modulus = axis.stride / self.gcd;
         let whole = (phase.clone() + axis.begin.clone()).floor_div(&IndexExpr::constant(self.gcd));
         whole.scale(self.inverse).modulo(&IndexExpr::constant(modulus))
     }
 
     /// `r`, the position in the kernel of the phase's j-th tap.
-    fn tap(&self, axis: &WindowAxis, phase: &IndexExpr, j: &IndexExpr) -> IndexExpr {
+    fn tap(&self, axis: &WindowAxis<Dim>, phase: &IndexExpr, j: &IndexExpr) -> IndexExpr {
         self.first_tap(axis, phase) + j.scale(axis.stride / self.gcd)
     }
 
     /// The conditions under which the phase has a j-th tap.
-    fn exists(&self, axis: &WindowAxis, phase: &IndexExpr, j: &IndexExpr) -> Vec<Bound> {
+    fn exists(&self, axis: &WindowAxis<Dim>, phase: &IndexExpr, j: &IndexExpr) -> Vec<Bound> {
         let mut bounds = Vec::new();
         let zero = IndexExpr::constant(0);
-        if axis.kernel % (axis.stride / self.gcd) != 0 {
+        if !axis.kernel.modulo(&Dim::constant(axis.stride / self.gcd)).is_const(0) {
             let expr = self.tap(axis, phase, j);
-            bounds.push(Bound { expr, lo: zero.clone(), hi: IndexExpr::constant(axis.kernel) });
+            bounds.push(Bound { expr, lo: zero.clone(), hi: axis.kernel.clone() });
         }
         if self.gcd > 1 {
             let expr = (phase.clone() + axis.begin.clone()).modulo(&IndexExpr::constant(self.gcd));
@@ -233,7 +228,7 @@ impl Phases {
     }
 
     /// `p`, the input position that the j-th tap of output `u·stride + φ` meets.
-    fn position(&self, axis: &WindowAxis, phase: &IndexExpr, j: &IndexExpr, u: IndexExpr) -> IndexExpr {
+    fn position(&self, axis: &WindowAxis<Dim>, phase: &IndexExpr, j: &IndexExpr, u: IndexExpr) -> IndexExpr {
         let stride = IndexExpr::constant(axis.stride);
         let first = if axis.dilation == 1 {
             (phase.clone() + axis.begin.clone()).floor_div(&stride)
@@ -246,7 +241,7 @@ impl Phases {
 }
 
 /// As for a convolution, with `count` the extent of the (larger) output.
-fn transposed_axes(call: &mut Call<'_>, extents: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
+fn transposed_axes(call: &mut Call<'_>, extents: &[Dim], kernel: &[Dim]) -> Result<Vec<WindowAxis<Dim>>> {
     let rank = extents.len();
     let mut axes = window_axes_of_transposed(call, extents, kernel)?;
     let list = |attribute: &'static str, len: usize| -> Result<Option<Vec<i64>>> {
@@ -261,9 +256,12 @@ fn transposed_axes(call: &mut Call<'_>, extents: &[Dim], kernel: &[i64]) -> Resu
     let extra = list("output_padding", rank)?.unwrap_or_else(|| vec![0; rank]);
     let output_shape = list("output_shape", rank)?;
     let auto_pad = call.string("auto_pad", "NOTSET")?;
+    for extent in kernel {
+        call.build.require_at_least("the extent of a window", extent, &Dim::constant(1))?;
+    }
     let ranges = call.build.ranges();
     for (n, axis) in axes.iter_mut().enumerate() {
-        let reach = (kernel[n] - 1).saturating_mul(axis.dilation).saturating_add(1);
+        let reach = (kernel[n].clone() - 1).scale(axis.dilation) + 1;
         let full = (axis.extent.clone() - 1).scale(axis.stride) + reach + extra[n];
         let same = auto_pad.starts_with("SAME");
         let wanted = match &output_shape {
@@ -287,7 +285,7 @@ fn transposed_axes(call: &mut Call<'_>, extents: &[Dim], kernel: &[i64]) -> Resu
 }
 
 /// Strides and dilations, checked; paddings and counts follow in the caller.
-fn window_axes_of_transposed(call: &Call<'_>, extents: &[Dim], kernel: &[i64]) -> Result<Vec<WindowAxis>> {
+fn window_axes_of_transposed(call: &Call<'_>, extents: &[Dim], kernel: &[Dim]) -> Result<Vec<WindowAxis<Dim>>> {
     let numbers = |attribute: &'static str| -> Result<Vec<i64>> {
         let found = call.ints(attribute)?.map_or_else(|| vec![1; extents.len()], <[i64]>::to_vec);
         if found.len() == extents.len() && found.iter().all(|&v| (1..1 << 31).contains(&v)) {
@@ -302,7 +300,7 @@ fn window_axes_of_transposed(call: &Call<'_>, extents: &[Dim], kernel: &[i64]) -
         .enumerate()
         .map(|(n, extent)| WindowAxis {
             extent: extent.clone(),
-            kernel: kernel[n],
+            kernel: kernel[n].clone(),
             stride: strides[n],
             dilation: dilations[n],
             begin: Dim::constant(0),
