@@ -9,7 +9,7 @@ use super::conv::{Channels, add_bias, kernel_shape, require_same_rank};
 use super::elementwise::require_float;
 use super::pool::window_axes;
 use super::sample::{Axis, Interpolation, Outside, Taps, taps, weighted_sum};
-use crate::build::{Result, compute_type, index, product, var};
+use crate::build::{Result, compute_type, index, mismatch, product, var};
 use crate::call::Call;
 use crate::error::Problem;
 use crate::tracked::Tracked;
@@ -23,6 +23,9 @@ fn deform_conv(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (x, weights, offset, mask) = (call.input(0)?, call.input(1)?, call.input(2)?, call.optional(4));
     require_float(&x)?;
     require_same_rank(&x, &weights)?;
+    if x.rank() < 3 {
+        return Err(mismatch("a batch, channels and an image", x.shape()));
+    }
     let dtype = x.dtype();
     let wide = compute_type(dtype);
     let kernel = kernel_shape(call, &weights)?;

@@ -61,7 +61,9 @@ fn reshape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
         target[n] = match quotient(&whole, &call.build.restated(&others))? {
             Some((rest, true)) => rest,
             // Whether it goes without remainder is seen by `reshape`.
-            Some((rest, false)) if rest.as_const().is_none() => rest,
+            Some((rest, false)) if rest.as_const().is_none() => {
+                call.build.short_extent("what is left of a shape", &rest)
+            }
             _ => return Err(unequal()?),
         };
     }

@@ -95,6 +95,27 @@ fn what_is_left_of_a_reshape_may_leave_nothing_over() {
 }
 
 #[test]
+fn what_is_left_of_many_reshapes_stays_short() {
+    // Of each, what is left follows from what was left before.
+    let mut model = Builder::new(17)
+        .input("x", DType::F32, &[Extent::Named("H"), Extent::Named("W")])
+        .initializer("pairs", &ints(&[2, -1]))
+        .initializer("threes", &ints(&[-1, 3]));
+    let name = |step: usize| if step == 0 { "x".to_owned() } else { format!("r{step}") };
+    const STEPS: usize = 90;
+    for step in 0..STEPS {
+        let (from, to) = (name(step), if step + 1 == STEPS { "y".to_owned() } else { name(step + 1) });
+        let target = if step % 2 == 0 { "pairs" } else { "threes" };
+        model = model.node(node("Reshape", &[&from, target], &[&to], &[]));
+    }
+    let graph = import(model);
+    let x = floats(&[4, 9]);
+    let symbols = infc_ir::interp::symbol_values(&graph, std::slice::from_ref(&x)).expect("all sizes");
+    let found = run_graph(&graph, &symbols, std::slice::from_ref(&x)).expect("36 elements").remove(0);
+    assert_eq!(found, x.reshaped(&[12, 3]).expect("as many"));
+}
+
+#[test]
 fn images_are_taken_to_be_whole_blocks() {
     let to_depth = |h: Extent<'_>, w: Extent<'_>| {
         Builder::new(17).input("x", DType::F32, &[Extent::Number(1), Extent::Number(1), h, w]).node(node(
