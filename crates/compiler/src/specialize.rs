@@ -9,8 +9,8 @@ use infc_frontend_onnx::proto::GraphProto;
 use infc_frontend_onnx::{DimChoice, ImportError, ImportOptions};
 use infc_ir::entity::{SymbolId, ValueId};
 use infc_ir::graph::{
-    Assumption, BROADCAST_EXTENTS, Definition, Graph, REPEATED_EXTENT, Relation, Requirement, SLICE_POSITION,
-    SymbolSource,
+    Assumption, BROADCAST_EXTENTS, Definition, Graph, LOOKED_UP_POSITION, REPEATED_EXTENT, Relation, Requirement,
+    SLICE_POSITION, SymbolSource,
 };
 use infc_ir::index::Dim;
 use infc_ir::op::Op;
@@ -132,7 +132,7 @@ pub(crate) fn left_out(graph: &Graph, is_small: bool) -> Vec<(String, i64)> {
 }
 
 /// What the second import takes nothing of for granted, whatever the dims are.
-const LESS: &[&str] = &[REPEATED_EXTENT, SLICE_POSITION];
+const LESS: &[&str] = &[REPEATED_EXTENT, SLICE_POSITION, LOOKED_UP_POSITION];
 
 /// Whether there may be runs in which extents that are broadcast to each other are not equal as the graph takes them to be, where
 /// no value of a dim says so ([`left_out`]): one of them is 1, which may show after the run has begun. The model is imported once

@@ -165,6 +165,9 @@ pub const REPEATED_EXTENT: &str = "an extent that is repeated";
 /// models count from.
 pub const SLICE_POSITION: &str = "the positions of a slice";
 
+/// As [`SLICE_POSITION`], of positions that are looked up.
+pub const LOOKED_UP_POSITION: &str = "the positions that are looked up";
+
 /// What the graph takes for granted of its dims because it cannot be proven; it is checked before a model runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumption {
@@ -379,8 +382,8 @@ impl Graph {
         self.origins.push(names)
     }
 
-    /// How often each value is read: by nodes in `order`, as graph outputs, and by symbols that a node tells, for which
-    /// its first output counts.
+    /// How often each value is read: by nodes in `order`, as graph outputs, and by what else a node has influence on
+    /// ([`Op::has_influence`]), for which its first output counts.
     #[must_use]
     pub fn use_counts(&self) -> Vec<u32> {
         let mut counts = vec![0; self.values.len()];
@@ -388,8 +391,8 @@ impl Graph {
             for input in &self.nodes[node].inputs {
                 counts[input.0 as usize] += 1;
             }
-            let tells = !self.nodes[node].op.produces().is_empty();
-            if let Some(first) = self.nodes[node].outputs.first().filter(|_| tells) {
+            let has_influence = self.nodes[node].op.has_influence();
+            if let Some(first) = self.nodes[node].outputs.first().filter(|_| has_influence) {
                 counts[first.0 as usize] += 1;
             }
         }

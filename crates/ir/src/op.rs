@@ -312,6 +312,14 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether it matters that the operation is computed though nobody reads its results: it tells the values of symbols, or a
+    /// branch requires something of the dims where it is taken, on which shapes rely.
+    #[must_use]
+    pub fn has_influence(&self) -> bool {
+        let asks = matches!(self, Op::If(of) if of.then.takes_for_granted() || of.otherwise.takes_for_granted());
+        asks || !self.produces().is_empty()
+    }
+
     /// The symbols that get their values from what the operation computes.
     #[must_use]
     pub fn produces(&self) -> &[Produced] {

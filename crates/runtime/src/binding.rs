@@ -445,26 +445,28 @@ pub(crate) fn check(assumption: &Assumption, entry: &Entry, symbols: &[i64]) -> 
         expr.eval(symbols).map_err(|source| RuntimeError::BadSize { what: assumption.what.clone(), source })
     };
     let (left, right) = (value(&assumption.left)?, value(&assumption.right)?);
-    let (holds, relation) = match assumption.relation {
-        Relation::Equal => (left == right, "equal"),
-        Relation::AtMost => (left <= right, "in ascending order"),
+    let holds = match assumption.relation {
+        Relation::Equal => left == right,
+        Relation::AtMost => left <= right,
     };
     if holds {
         return Ok(());
     }
     let names = entry.symbol_names();
-    Err(RuntimeError::AssumptionFailed {
-        place: match &assumption.origins[..] {
-            [] => format!("entry `{}`", entry.name),
-            origins => format!("node {}", origins.iter().map(|o| format!("`{o}`")).collect::<Vec<_>>().join(", ")),
-        },
-        what: assumption.what.clone(),
-        relation,
-        left: assumption.left.to_text(&names),
-        left_value: left,
-        right: assumption.right.to_text(&names),
-        right_value: right,
-    })
+    let shown = |expr: &SizeExpr, value: i64| match expr.as_const() {
+        Some(_) => value.to_string(),
+        None => format!("{} = {value}", expr.to_text(&names)),
+    };
+    let (left, right) = (shown(&assumption.left, left), shown(&assumption.right, right));
+    let (expected, found) = match assumption.relation {
+        Relation::Equal => ("equal".to_owned(), format!("{left} and {right}")),
+        Relation::AtMost => (format!("at least {left}"), right),
+    };
+    let place = match &assumption.origins[..] {
+        [] => format!("entry `{}`", entry.name),
+        origins => format!("node {}", origins.iter().map(|o| format!("`{o}`")).collect::<Vec<_>>().join(", ")),
+    };
+    Err(RuntimeError::AssumptionFailed { place, what: assumption.what.clone(), expected, found })
 }
 
 /// About how long a kernel takes on one thread; very long if nothing is known, so that it is run in parallel.

@@ -113,16 +113,8 @@ pub enum RuntimeError {
 
     #[error("{what} are {left} and {right}, which must {}", if *equal { "be equal" } else { "differ" })]
     UnmetRequirement { what: String, left: i64, right: i64, equal: bool },
-    #[error("{place}: {what} must be {relation}, found {left} = {left_value} and {right} = {right_value}")]
-    AssumptionFailed {
-        place: String,
-        what: String,
-        relation: &'static str,
-        left: String,
-        left_value: i64,
-        right: String,
-        right_value: i64,
-    },
+    #[error("{place}: {what} must be {expected}, found {found}")]
+    AssumptionFailed { place: String, what: String, expected: String, found: String },
 
     #[error("the model needs custom operators that this runtime does not have: {names}")]
     CustomOps { names: String },

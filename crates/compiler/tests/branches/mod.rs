@@ -1,6 +1,6 @@
 //! Choices that are made when a model runs: branches that differ in size, and what each takes for granted.
 
-use super::net::{Attr, Net};
+use super::net::{self, Attr, Net};
 use super::{counting, ints, truth};
 use infc::CompileOptions;
 use infc_runtime::{Session, Tensor};
@@ -231,6 +231,74 @@ fn branches_within_branches_ask_for_themselves() {
             let found = found.ok().map(|outputs| outputs[0].elements::<f32>().expect("floats").to_vec());
             let expected = fits.then(|| (0..n).map(|i| 2.0 * i as f32).collect::<Vec<f32>>());
             assert_eq!(found, expected, "{n}: {outer}, {inner}");
+        }
+    }
+}
+
+/// The shape of what a branch computes relies on what that branch takes for granted, though nobody reads the values.
+#[test]
+fn shapes_of_what_nobody_reads_rely_on_their_branch() {
+    let net = Net::new(17).input("x", DType::F32, &["N"]).input("y", DType::F32, &["K"]);
+    let net = net.input("chosen", DType::Bool, &[]);
+    let then = Net::new(17).node("Sub", &["x", "y"], &["less"], &[]).output("less").graph();
+    let otherwise = Net::new(17).node("Identity", &["x"], &["same"], &[]).output("same").graph();
+    let branches = [("then_branch", Attr::Graph(&then)), ("else_branch", Attr::Graph(&otherwise))];
+    let net = net.node("If", &["chosen"], &["result"], &branches);
+    let mut session = net.node("Shape", &["result"], &["y shape"], &[]).output("y shape").session();
+    for (n, k) in [(1, 4), (4, 1), (3, 3), (0, 1), (2, 5)] {
+        for is_chosen in [true, false] {
+            let found = session.run_owned(&[&counting(&[n]), &counting(&[k]), &truth(is_chosen)]);
+            let expected = match (is_chosen, n, k) {
+                (false, ..) => Some(n),
+                (true, 1, other) | (true, other, 1) => Some(other),
+                (true, ..) => (n == k).then_some(n),
+            };
+            let found = found.ok().map(|outputs| outputs[0].elements::<i64>().expect("extents")[0]);
+            assert_eq!(found, expected.map(|extent| extent as i64), "{n} and {k}, {is_chosen}");
+        }
+    }
+}
+
+/// Where a condition is that dims are equal, the extents of what it chooses follow from them: an image is padded where it is not
+/// as high as another one.
+#[test]
+fn a_condition_on_dims_tells_extents() {
+    let pads = ints(&[0, 0, 0, 0, 0, 0, 1, 0]);
+    let halved = [("kernel_shape", Attr::Ints(&[2, 2])), ("strides", Attr::Ints(&[2, 2]))];
+    let net = Net::new(17)
+        .input("x", DType::F32, &["1", "1", "H", "4"])
+        .constant("pads", &pads)
+        .constant("scales", &Tensor::from_elements(&[4], &[1.0f32, 1.0, 2.0, 2.0]).expect("four"))
+        .constant("row", &ints(&[]))
+        .node("MaxPool", &["x"], &["half"], &halved)
+        .node(
+            "Resize",
+            &["half", "", "scales"],
+            &["whole"],
+            &[("coordinate_transformation_mode", Attr::Text("asymmetric"))],
+        )
+        .node("Shape", &["x"], &["own height"], &[("start", Attr::Int(2)), ("end", Attr::Int(3))])
+        .node("Shape", &["whole"], &["height"], &[("start", Attr::Int(2)), ("end", Attr::Int(3))])
+        .node("Equal", &["own height", "height"], &["are equal"], &[])
+        .node("Reshape", &["are equal", "row"], &["fits"], &[]);
+    let then = Net::new(17).node("Identity", &["whole"], &["same"], &[]).output("same").graph();
+    let otherwise = Net::new(17).node("Pad", &["whole", "pads"], &["padded"], &[]).output("padded").graph();
+    let branches = [("then_branch", Attr::Graph(&then)), ("else_branch", Attr::Graph(&otherwise))];
+    let net = net.node("If", &["fits"], &["fitting"], &branches);
+    let net = net.node("Concat", &["x", "fitting"], &["y"], &[("axis", Attr::Int(1))]).output("y");
+    let compilation = net.compile(&CompileOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(compilation.report.told_sizes.is_empty(), "dims tell them");
+    let mut session = net::session(&compilation);
+    for height in [4, 5, 2, 7, 3] {
+        let x = counting(&[1, 1, height, 4]);
+        let found = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{height}: {e}")).remove(0);
+        assert_eq!(found.shape(), [1, 2, height, 4]);
+        let found = found.elements::<f32>().expect("floats");
+        for (n, &value) in found[height * 4..].iter().enumerate() {
+            let (row, column) = (n / 4, n % 4);
+            let is_padded = row >= height / 2 * 2;
+            let expected = if is_padded { 0 } else { (row / 2 * 2 + 1) * 4 + column / 2 * 2 + 1 };
+            assert_eq!(value, expected as f32, "{height}: {row}, {column}");
         }
     }
 }

@@ -102,3 +102,19 @@ fn an_attribute_tells_the_window() {
     assert_eq!(session.run_owned(&[&x, &counting(&[5, 2, 2, 3])]).expect("as it says")[0].shape(), [1, 5, 3, 2]);
     assert!(session.run_owned(&[&x, &counting(&[5, 2, 3, 3])]).is_err());
 }
+
+/// An image of three axes, of which the run tells all.
+#[test]
+fn transposed_volumes_are_of_any_size() {
+    let net = Net::new(19)
+        .input("x", DType::F32, &["N", "1", "D", "H", "W"])
+        .input("w", DType::F32, &["1", "2", "Q", "R", "S"])
+        .node("ConvTranspose", &["x", "w"], &["y"], &[("strides", Attr::Ints(&[2, 2, 2]))])
+        .output("y");
+    let ones = |shape: &[usize]| Tensor::from_elements(shape, &vec![1.0f32; shape.iter().product()]).expect("as many");
+    let found =
+        net.session().run_owned(&[&ones(&[1, 1, 2, 3, 2]), &ones(&[1, 2, 3, 2, 1])]).expect("any size").remove(0);
+    assert_eq!(found.shape(), [1, 2, 5, 6, 3]);
+    // Each element of the image meets each of the filter once.
+    assert_eq!(found.elements::<f32>().expect("floats").iter().sum::<f32>(), (12 * 6 * 2) as f32);
+}

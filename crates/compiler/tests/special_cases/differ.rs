@@ -131,6 +131,42 @@ fn the_last_none_are_all() {
     }
 }
 
+/// The last element of a list is none of an empty one, which is said before anything is read; a position that follows from dims may
+/// count from the end.
+#[test]
+fn an_empty_axis_has_no_last_element() {
+    let integers = |values: &[i64]| Tensor::from_elements(&[values.len()], values).expect("a list");
+    let net = Net::new(17)
+        .input("x", DType::F32, &["N", "M"])
+        .constant("last", &integers(&[-1]))
+        .constant("two", &integers(&[2]))
+        .node("Gather", &["x", "last"], &["column"], &[("axis", Attr::Int(1))])
+        .node("Shape", &["x"], &["rows"], &[("end", Attr::Int(1))])
+        .node("Sub", &["rows", "two"], &["before"], &[])
+        .node("Gather", &["x", "before"], &["row"], &[("axis", Attr::Int(0))])
+        .output("column")
+        .output("row");
+    let file = bytes(&compiled(net, &CompileOptions::default()));
+    for target in infc::DEFAULT_TARGETS {
+        let options = LoadOptions { target: Some(target.to_owned()), ..LoadOptions::default() };
+        let Ok(model) = Model::from_vec_with(file.clone(), &options) else { continue };
+        let mut session = model.session(&SessionOptions::default()).expect("a session");
+        for empty in [[2, 0], [0, 2], [0, 0]] {
+            let error = session.run_owned(&[&floats(&empty, 1)]).expect_err("there is none");
+            assert!(error.to_string().contains("must be at least"), "{target}, {empty:?}: {error}");
+        }
+        // Row −1 of one row, rows 0 and 2 of two and four.
+        for (n, row) in [(1, 0), (2, 0), (4, 2)] {
+            let x = floats(&[n, 3], 1);
+            let found = session.run_owned(&[&x]).unwrap_or_else(|e| panic!("{target}, {n}: {e}"));
+            let elements = |tensor: &Tensor| tensor.elements::<f32>().expect("floats").to_vec();
+            let x = elements(&x);
+            assert_eq!(elements(&found[0]), (0..n).map(|row| x[row * 3 + 2]).collect::<Vec<_>>());
+            assert_eq!(elements(&found[1]), x[row * 3..][..3]);
+        }
+    }
+}
+
 /// Extents that meet in turns, of which one is bounded: each may be 1.
 #[test]
 fn extents_meet_one_after_the_other() {

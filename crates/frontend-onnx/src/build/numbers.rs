@@ -125,7 +125,7 @@ impl Builder {
     }
 
     /// The extent as a symbol of its own, whatever it follows from.
-    pub(super) fn named_extent(&mut self, what: &'static str, value: &Dim) -> Dim {
+    pub(crate) fn named_extent(&mut self, what: &'static str, value: &Dim) -> Dim {
         let value = self.facts.apply(value).simplify(&self.ranges());
         if value.as_const().is_some() || value.as_symbol().is_some() {
             return value;

@@ -192,13 +192,30 @@ impl Builder {
     /// True for an extent that repeats if it is anything the model can run with: it cannot be as large as the one that it
     /// meets.
     fn must_repeat(&self, extent: &Dim, target: &Dim) -> bool {
+        if self.may_repeat(extent, target) {
+            return false;
+        }
         let ranges = self.ranges();
         let [extent, target] = [extent, target].map(|dim| self.facts.apply(dim));
         let one = Dim::constant(1);
+        let is_never = ranges.eq(&extent, &target) == Proof::No && ranges.eq(&target, &one) == Proof::No;
         extent.as_const().is_none()
-            && ranges.eq(&extent, &target) == Proof::No
             && ranges.eq(&extent, &one) == Proof::Unknown
-            && ranges.eq(&target, &one) == Proof::No
+            && (is_never || (!self.extents_differ && self.is_one_where_they_differ(&extent, &target)))
+    }
+
+    /// Whether an extent that follows from the same dim as another one is not that at any size of some, but 1 at one: every 384th
+    /// element of a mask beside as many keys as the mask has elements. That the dim is 1 is not what the model means.
+    fn is_one_where_they_differ(&self, extent: &Dim, target: &Dim) -> bool {
+        const SIZES: [i64; 12] = [2, 3, 4, 5, 7, 8, 16, 31, 64, 100, 1000, 4096];
+        let symbols = target.symbols();
+        let at = |dim: &Dim, size: i64| dim.at_size(&self.graph.symbols, size);
+        let differs =
+            |&size: &i64| at(target, size).is_some_and(|n| n != 1 && at(extent, size).is_some_and(|m| m != n));
+        symbols.len() == 1
+            && extent.symbols() == symbols
+            && SIZES.iter().all(differs)
+            && SIZES.iter().any(|&size| at(extent, size) == Some(1))
     }
 
     /// Whether two extents that are broadcast to each other may be equal or not, and neither is taken for granted.

@@ -19,12 +19,13 @@ use crate::error::{ImportError, NodeRef, Problem};
 use crate::host;
 use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::tracked::Tracked;
+use crate::truth;
 use infc_ir::entity::{SymbolId, ValueId};
 use infc_ir::graph::{Definition, Graph, Requirement, SymbolSource, TensorType};
 use infc_ir::index::{Atom, Dim, Facts, Proof, Ranges};
 use infc_ir::op::{IfOp, Op, Produced};
-use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp, UnaryOp};
-use infc_ir::symbol::{Symbol, Symbols};
+use infc_ir::scalar::{BinaryOp, CompareOp, Const, ScalarOp, UnaryOp, is_computable};
+use infc_ir::symbol::Symbol;
 use infc_tensor::DType;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -343,7 +344,9 @@ impl<'m> Importer<'m, '_> {
 
         let names: Vec<&str> =
             node.output.iter().map(String::as_str).filter(|_| differences != Differences::None).collect();
-        let (types, produces) = result_types(&then, &otherwise, &names, &mut build.graph.symbols).map_err(in_node)?;
+        let told =
+            equality.filter(|e| then.stands_alone && !build.facts.is_late(&e.left) && !build.facts.is_late(&e.right));
+        let (types, produces) = result_types(&then, &otherwise, &names, told, build).map_err(in_node)?;
         if then.stands_alone {
             let own = |output: usize, axis: usize| {
                 produces.iter().any(|p| (p.output as usize, p.axis as usize) == (output, axis))
@@ -383,19 +386,21 @@ fn renumber_inputs(graph: &mut Graph) {
     }
 }
 
-/// The types of the outputs, which are those of both branches. An extent in which they differ is a symbol that the choice
-/// produces, if its output is among `names`; else it is an error.
+/// The types of the outputs, which are those of both branches. An extent in which they differ follows from the dims that are `told`
+/// to be equal or not, if the condition says no more than that; else it is a symbol that the choice produces, if its output is among
+/// `names`; else it is an error.
 fn result_types(
     first: &Branch,
     second: &Branch,
     names: &[&str],
-    symbols: &mut Symbols,
+    told: Option<&Requirement>,
+    build: &mut Builder,
 ) -> Result<(Vec<TensorType>, Vec<Produced>), Problem> {
     let (then, otherwise) = (&first.build.graph, &second.build.graph);
     if let Some((&left, &right)) = first.dtypes.iter().zip(&second.dtypes).find(|(a, b)| a != b) {
         return Err(Problem::TypeMismatch { left, right });
     }
-    let ranges = Ranges::of_symbols(symbols);
+    let ranges = Ranges::of_symbols(&build.graph.symbols);
     let (mut types, mut produces) = (Vec::new(), Vec::new());
     for (n, ((a, b), &dtype)) in then.outputs.iter().zip(&otherwise.outputs).zip(&first.dtypes).enumerate() {
         let (a, b) = (then.ty(a.value), otherwise.ty(b.value));
@@ -413,11 +418,17 @@ fn result_types(
                 shape.push(y.clone());
                 continue;
             }
+            if let Some(Requirement { left, right, equal, .. }) = told.filter(|_| is_computable(a.dtype)) {
+                let truth = truth::equal(left, right);
+                let (x, y) = if *equal { (x, y) } else { (y, x) };
+                shape.push(build.named_extent("an extent of a choice", &truth::either(&truth, x, y)));
+                continue;
+            }
             let name = names.get(n).ok_or_else(expected)?;
             let (x, y) = (ranges.interval(x), ranges.interval(y));
             let max = x.max.zip(y.max).map(|(x, y)| x.max(y).max(0));
             let min = x.min.unwrap_or(0).min(y.min.unwrap_or(0)).max(0);
-            let symbol = symbols.push(Symbol { name: format!("{name}[{axis}]"), min, max });
+            let symbol = build.graph.symbols.push(Symbol { name: format!("{name}[{axis}]"), min, max });
             produces.push(Produced { output: n as u32, axis: axis as u32, symbol });
             shape.push(Dim::symbol(symbol));
         }

@@ -44,7 +44,7 @@ pub struct ImportOptions {
     /// not once per operator.
     pub strict: bool,
     /// Lets extents that are broadcast to each other be equal or 1, as the run will tell, where they are taken to be equal otherwise
-    /// ([`infc_ir::graph::BROADCAST_EXTENTS`]), and positions of slices count from either end
+    /// ([`infc_ir::graph::BROADCAST_EXTENTS`]), and positions count from either end
     /// ([`infc_ir::graph::SLICE_POSITION`]).
     pub extents_differ: bool,
     /// Operators that the program which runs the model brings.

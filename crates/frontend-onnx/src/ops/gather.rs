@@ -7,11 +7,15 @@ use crate::error::Problem;
 use crate::host::extents_of_floats;
 use crate::known::Item;
 use crate::tracked::Tracked;
+use infc_ir::graph::LOOKED_UP_POSITION;
 use infc_ir::index::{Dim, IndexExpr, Proof};
 use infc_ir::scalar::{BinaryOp, CompareOp};
 use infc_tensor::DType;
 
 pub(super) const OPERATORS: &[Operator] = &[Operator::new("Gather", 1, gather), Operator::new("OneHot", 9, one_hot)];
+
+/// What is taken for granted of known positions.
+const LOOKED_UP: &str = "the elements of an axis that is looked up";
 
 fn gather(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let (data, indices) = (call.input(0)?, call.input(1)?);
@@ -37,12 +41,14 @@ fn from_start(build: &mut Builder, positions: &[Dim], extent: &Dim) -> Result<Ve
     };
     let mut resolved = Vec::with_capacity(positions.len());
     for p in positions {
-        let at = super::slice::from_start(build, "the positions that are looked up", p, extent)?;
+        let at = super::slice::from_start(build, LOOKED_UP_POSITION, p, extent)?;
         let ranges = build.ranges();
         if ranges.lt(&at, extent) == Proof::No || ranges.interval(&at).max.is_some_and(|max| max < 0) {
             return Err(outside(p));
         }
-        build.require_at_least("an axis that is looked up", extent, &(at.clone() + 1))?;
+        // An axis of none has no last element either.
+        build.require_at_least(LOOKED_UP, &at, &Dim::constant(0))?;
+        build.require_at_least(LOOKED_UP, extent, &(at.clone() + 1))?;
         resolved.push(at);
     }
     Ok(resolved)

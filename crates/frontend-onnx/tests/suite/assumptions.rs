@@ -64,6 +64,26 @@ fn a_cache_grows_by_what_is_new() {
 }
 
 #[test]
+fn what_is_thinned_out_repeats_where_it_is_one() {
+    // Every 384th element of a mask, beside as many scores as the mask has elements: no length but 1 makes them equal.
+    let graph = import(
+        Builder::new(17)
+            .input("scores", DType::F32, &[Extent::Named("N"), Extent::Named("T")])
+            .input("mask", DType::F32, &[Extent::Named("N"), Extent::Named("T")])
+            .initializer("first", &ints(&[0]))
+            .initializer("end", &ints(&[i64::MAX]))
+            .initializer("axis", &ints(&[1]))
+            .initializer("step", &ints(&[384]))
+            .node(node("Slice", &["mask", "first", "end", "axis", "step"], &["thin"], &[]))
+            .node(node("Add", &["scores", "thin"], &["y"], &[])),
+    );
+    assert_eq!(assumptions(&graph), ["div($1 + 383, 384) == 1 [\"y\"]"]);
+    let x = floats(&[2, 5]);
+    let found = run_graph(&graph, &[2, 5], &[x.clone(), x.clone()]).expect("one of the mask").remove(0);
+    assert_eq!(found.get_f64(9), x.get_f64(9).zip(x.get_f64(5)).map(|(a, b)| a + b));
+}
+
+#[test]
 fn a_reshape_shows_what_its_sizes_must_be() {
     // [N, H, 4] seen as [N, 1, 4]: H is 1.
     let graph = import(

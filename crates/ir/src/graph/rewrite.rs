@@ -41,9 +41,9 @@ impl Graph {
             wanted[port.value.index()] = true;
         }
         let nodes = &self.nodes;
-        let tells = |op: &Op| !op.produces().is_empty();
-        let live =
-            |id: NodeId, wanted: &[bool]| tells(&nodes[id].op) || nodes[id].outputs.iter().any(|o| wanted[o.index()]);
+        let live = |id: NodeId, wanted: &[bool]| {
+            nodes[id].op.has_influence() || nodes[id].outputs.iter().any(|o| wanted[o.index()])
+        };
         let mut kept = Vec::with_capacity(self.order.len());
         for &id in self.order.iter().rev().filter(|&&id| nodes.get(id).is_some()) {
             if live(id, &wanted) {

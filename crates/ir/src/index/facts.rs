@@ -16,7 +16,9 @@ const MAX_ROUNDS: usize = 16;
 pub struct Facts {
     /// What stands for an atom. No replacement has an atom in it that has a replacement.
     rules: Vec<(Atom, IndexExpr)>,
-    /// Expressions that are 0, but cannot be solved for an atom.
+    /// Products of several atoms that are a number: as many patches as there are positions.
+    products: Vec<(Vec<Atom>, i64)>,
+    /// Expressions that are 0, but cannot be solved for an atom or a product.
     zero: Vec<IndexExpr>,
     /// Expressions that are at least 0, with everything replaced that something stands for.
     not_negative: Vec<IndexExpr>,
@@ -27,10 +29,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The number of atoms that something stands for; it only grows.
+    /// The number of atoms and products that something stands for; it only grows.
     #[must_use]
     pub fn replaced_atoms(&self) -> usize {
-        self.rules.len()
+        self.rules.len() + self.products.len()
     }
 
     /// What kinds of symbols there are, without anything that is taken to be.
@@ -61,10 +63,53 @@ impl Facts {
         e.symbols().iter().any(|symbol| self.late.contains(symbol))
     }
 
-    /// The expression with every atom replaced that something stands for.
+    /// The expression with every atom and product replaced that something stands for.
     #[must_use]
     pub fn apply(&self, e: &IndexExpr) -> IndexExpr {
-        self.apply_to(e, &|_| true)
+        let mut e = self.apply_to(e, &|_| true);
+        if self.products.is_empty() {
+            return e;
+        }
+        // Of a quotient, only a product within it may have been replaced.
+        for _ in 0..MAX_ROUNDS {
+            let replaced = self.with_products(&e);
+            if replaced == e {
+                break;
+            }
+            e = self.apply_to(&replaced, &|_| true);
+        }
+        e
+    }
+
+    /// The expression with every product replaced that is a number, in what is divided, too.
+    fn with_products(&self, e: &IndexExpr) -> IndexExpr {
+        let within = e.substitute(&|atom| {
+            let both = |p: &(IndexExpr, IndexExpr)| (self.with_products(&p.0), self.with_products(&p.1));
+            let is_divisor = |e: &IndexExpr| e.as_const().is_none_or(|divisor| divisor > 0);
+            match atom {
+                Atom::FloorDiv(p) => Some(both(p)).filter(|(_, b)| is_divisor(b)).map(|(a, b)| a.floor_div(&b)),
+                Atom::Mod(p) => Some(both(p)).filter(|(_, b)| is_divisor(b)).map(|(a, b)| a.modulo(&b)),
+                Atom::Min(p) => Some(both(p)).map(|(a, b)| a.minimum(&b)),
+                Atom::Max(p) => Some(both(p)).map(|(a, b)| a.maximum(&b)),
+                Atom::Symbol(_) | Atom::Var(_) => None,
+            }
+        });
+        let mut constant = within.constant_part();
+        let mut terms = Vec::with_capacity(within.terms().len());
+        for term in within.terms() {
+            let Term { mut atoms, mut coefficient } = term.clone();
+            for (product, number) in &self.products {
+                while let Some(rest) = without(&atoms, product) {
+                    (atoms, coefficient) = (rest, coefficient.saturating_mul(*number));
+                }
+            }
+            if atoms.is_empty() {
+                constant = constant.saturating_add(coefficient);
+            } else {
+                terms.push(Term { atoms, coefficient });
+            }
+        }
+        IndexExpr::from_terms(terms, constant)
     }
 
     /// As [`Facts::apply`], but only symbols are replaced. What was taken of a larger expression before something was taken
@@ -122,8 +167,27 @@ impl Facts {
                 let is_new = |e: &IndexExpr| self.rules.last().is_some_and(|(atom, _)| e.contains(atom));
                 let not_negative = self.not_negative.iter().map(|e| if is_new(e) { self.apply(e) } else { e.clone() });
                 self.not_negative = not_negative.collect();
+                self.take_products_anew(ranges);
             }
-            None => self.zero.push(difference),
+            None => match number_of_product(&difference) {
+                Some(product) => {
+                    self.products.push(product);
+                    self.not_negative = self.not_negative.iter().map(|e| self.apply(e)).collect();
+                }
+                None => self.zero.push(difference),
+            },
+        }
+    }
+
+    /// Says again of products what their number is, as something stands for one of their atoms now.
+    fn take_products_anew(&mut self, ranges: &Ranges) {
+        let Some((atom, _)) = self.rules.last().cloned() else { return };
+        let product = |atoms: &[Atom]| IndexExpr::from_terms(vec![Term { atoms: atoms.to_vec(), coefficient: 1 }], 0);
+        let is_other = |(atoms, _): &(Vec<Atom>, i64)| product(atoms).contains(&atom);
+        let (anew, kept) = std::mem::take(&mut self.products).into_iter().partition::<Vec<_>, _>(is_other);
+        self.products = kept;
+        for (atoms, number) in anew {
+            self.take_equal(&product(&atoms), &IndexExpr::constant(number), ranges);
         }
     }
 
@@ -195,6 +259,25 @@ impl Facts {
         }
         IndexExpr::from_terms(terms, constant)
     }
+}
+
+/// The product of several atoms that has to be a number for `e` to be 0, if that is all that `e` says.
+fn number_of_product(e: &IndexExpr) -> Option<(Vec<Atom>, i64)> {
+    let [term] = e.terms() else { return None };
+    let is_product = term.atoms.len() > 1 && !term.atoms.iter().any(|atom| matches!(atom, Atom::Var(_)));
+    let number = e.constant_part().checked_neg()?;
+    (is_product && number.checked_rem(term.coefficient)? == 0)
+        .then(|| (term.atoms.clone(), number / term.coefficient))
+        .filter(|(_, number)| *number > 0)
+}
+
+/// The atoms without those of a product; both are sorted. `None` if they are not all among them.
+fn without(atoms: &[Atom], product: &[Atom]) -> Option<Vec<Atom>> {
+    let mut rest = atoms.to_vec();
+    for atom in product {
+        rest.remove(rest.iter().position(|a| a == atom)?);
+    }
+    Some(rest)
 }
 
 pub(super) fn gcd(a: u64, b: u64) -> u64 {
@@ -313,6 +396,25 @@ mod tests {
         facts.take_equal(&b, &(c.clone() + 1), &Ranges::default());
         assert_eq!(facts.apply(&a), c.clone() + 2);
         assert!(facts.equal(&(a + b), &(c * 2 + 3)));
+    }
+
+    #[test]
+    fn a_number_stands_for_a_product() {
+        let [height, width, n] = symbols();
+        let of = |e: &IndexExpr, by: i64| e.floor_div(&IndexExpr::constant(by));
+        let patches = of(&height, 4) * of(&width, 4);
+        let mut facts = Facts::default();
+        facts.take_equal(&(patches.clone() * n.clone()), &(n.clone() * 3136), &Ranges::default());
+        assert_eq!(facts.replaced_atoms(), 1);
+        assert_eq!(facts.apply(&(patches.clone() * n.clone() * 2 + 1)), n.clone() * 6272 + 1);
+        assert_eq!(facts.apply(&of(&(patches.clone() + 4), 64)), IndexExpr::constant(49));
+        // One of them alone may be anything.
+        assert_eq!(facts.apply(&of(&height, 4)), of(&height, 4));
+        facts.take_equal(&(of(&height, 8) * of(&width, 8) * 4), &patches, &Ranges::default());
+        assert_eq!(facts.apply(&(of(&height, 8) * of(&width, 8))), IndexExpr::constant(784));
+        // With one of the atoms known, the other one is.
+        facts.take_equal(&of(&height, 4), &IndexExpr::constant(56), &Ranges::default());
+        assert_eq!(facts.apply(&of(&width, 4)), IndexExpr::constant(56));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! - What a convolution reads with padding gets a halo, which lets the inner loops do without tests. An input of
 //!   the model has none, nor has the part of a value that a slice leaves: they are copied.
 //! - What a convolution reads through divisions too is copied without these ([`super::ungroup`]).
+//! - Views of views that would be a long expression together are read from memory in between.
 //! - Host operations read dense tensors: they get a copy of what our kernels lay out as they like.
 //! - The right operand of a contraction of two computed values is turned round if its columns would lie scattered, or could
 //!   not be taken by dot products ([`super::turned`]).
@@ -63,6 +64,7 @@ pub(super) fn prepare(flat: &mut Flat, states: &[PlannedState], turns: bool) {
                         turn(&mut flat.graph, id);
                     }
                 }
+                Op::View(_) => long_view(flat, id),
                 Op::Host(_) => {
                     for n in 0..flat.graph.nodes[id].inputs.len() {
                         let operand = flat.graph.nodes[id].inputs[n];
@@ -112,6 +114,20 @@ fn lies_dense(graph: &Graph, value: ValueId) -> bool {
             Op::If(branches) => is_merged_on_host(branches, n as usize, graph.ty(value).dtype),
             _ => false,
         },
+    }
+}
+
+/// Puts what a view sees into memory, if that is a view itself and both would be a long expression together.
+fn long_view(flat: &mut Flat, id: NodeId) {
+    let graph = &flat.graph;
+    let node = &graph.nodes[id];
+    let Op::View(outer) = &node.op else { return };
+    let operand = node.inputs[0];
+    let (root, inner) = trace(graph, operand);
+    if root != operand && movement::composed(&inner, &outer.map, &outer.shape, &graph.symbols).is_none() {
+        let copied = copy(&mut flat.graph, operand, id);
+        flat.apart.extend(flat.graph.producer(copied).map(|(made, _)| made));
+        flat.graph.nodes[id].inputs[0] = copied;
     }
 }
 

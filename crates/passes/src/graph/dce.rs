@@ -10,9 +10,9 @@ use infc_ir::graph::{Definition, Graph};
 pub fn run(graph: &mut Graph, _cx: &PassContext) -> Result<Changed, PassError> {
     let mut living = vec![false; graph.nodes.len()];
     let mut work: Vec<_> = graph.outputs.iter().map(|o| o.value).collect();
-    // What produces symbols may be needed for them alone.
+    // What produces symbols may be needed for them alone, and what requires something for that.
     let nodes = graph.order.iter().map(|&id| &graph.nodes[id]);
-    work.extend(nodes.filter(|node| !node.op.produces().is_empty()).flat_map(|node| node.outputs.first()));
+    work.extend(nodes.filter(|node| node.op.has_influence()).flat_map(|node| node.outputs.first()));
     while let Some(value) = work.pop() {
         if let Definition::Node(node, _) = graph.values[value].definition
             && !std::mem::replace(&mut living[node.0 as usize], true)

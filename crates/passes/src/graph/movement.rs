@@ -38,6 +38,32 @@ pub fn canonical(map: &AccessMap, shape: &[Dim], symbols: &Symbols) -> AccessMap
     zeroed.simplify(&ranges(symbols, shape))
 }
 
+/// The most atoms in a map of several views. Blocks of an image that are put in order time and again, their sizes symbols, take
+/// thousands, each a division per element.
+const MAX_ATOMS: usize = 128;
+
+/// The most atoms in a map that it is worth to simplify.
+const MAX_RAW_ATOMS: usize = 4096;
+
+/// What two views are as one, in canonical form over the outer one's shape; `None` if that takes a longer expression than is worth it.
+#[must_use]
+pub fn composed(inner: &AccessMap, outer: &AccessMap, shape: &[Dim], symbols: &Symbols) -> Option<AccessMap> {
+    let map = inner.compose(outer);
+    if atoms(&map) > MAX_RAW_ATOMS {
+        return None;
+    }
+    let map = canonical(&map, shape, symbols);
+    (atoms(&map) <= MAX_ATOMS.max(atoms(inner)).max(atoms(outer))).then_some(map)
+}
+
+/// How many atoms the expressions of a map have.
+fn atoms(map: &AccessMap) -> usize {
+    let bounds = map.valid.iter().flat_map(|b| [&b.expr, &b.lo, &b.hi]);
+    let mut count = 0;
+    map.index.iter().chain(bounds).for_each(|e| e.for_each_atom(&mut |_| count += 1));
+    count
+}
+
 /// For every operand axis the axis it runs along, or `None` where it stays at 0; the answer is `None` if the map does
 /// anything else (offsets, divisions, conditions), or uses an axis twice.
 ///

@@ -6,7 +6,7 @@
 //! does in two nodes.
 
 use super::map::as_map;
-use super::movement::{canonical, constant};
+use super::movement::{canonical, composed, constant};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{NodeId, ScalarId, ValueId};
 use infc_ir::graph::Graph;
@@ -82,7 +82,9 @@ impl<'a> Terms<'a> {
             let Some((id, node)) = self.graph.producer(value) else { break Leaf::Value(value) };
             match &node.op {
                 Op::View(view) if view.map.valid.is_empty() => {
-                    map = canonical(&view.map.compose(&map), self.shape, &self.graph.symbols);
+                    let through = composed(&view.map, &map, self.shape, &self.graph.symbols);
+                    let Some(through) = through else { break Leaf::Value(value) };
+                    map = through;
                     value = node.inputs[0];
                 }
                 Op::Map(op) => {

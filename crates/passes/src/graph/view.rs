@@ -1,7 +1,7 @@
 //! Views: composition, identities, and what is a view in disguise.
 
 use super::evaluate::{element, splat};
-use super::movement::{axis_map, canonical, constant, is_identity, no_larger, var, view};
+use super::movement::{axis_map, canonical, composed, constant, is_identity, no_larger, var, view};
 use super::rewrite::{Operand, Replacement, Rule, Site, sweep};
 use super::{Changed, PassContext, PassError};
 use infc_ir::access::AccessMap;
@@ -61,7 +61,10 @@ fn view_of_view(site: &Site<'_>) -> Option<Replacement> {
             return None;
         }
     };
-    let map = canonical(&inner.map.compose(&outer.map), &outer.shape, &site.graph.symbols);
+    let Some(map) = composed(&inner.map, &outer.map, &outer.shape, &site.graph.symbols) else {
+        site.cx.note(site.id, "views that would be a long expression together stay apart");
+        return None;
+    };
     let op = view(map, &outer.shape, otherwise);
     Some(Replacement::node(op, &inner_node.inputs, site.output_types()).absorbing(inner_node))
 }

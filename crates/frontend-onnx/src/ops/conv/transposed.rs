@@ -279,7 +279,9 @@ fn transposed_axes(call: &mut Call<'_>, extents: &[Dim], kernel: &[Dim]) -> Resu
         };
         call.build.require_at_least("an extent of a transposed convolution", &count, &Dim::constant(0))?;
         axis.begin = begin;
-        axis.count = count;
+        // The elements of the phases are a product of these.
+        let is_number = kernel[n].as_const().is_some();
+        axis.count = if is_number { count } else { call.build.named_extent("an extent of an image", &count) };
     }
     Ok(axes)
 }
