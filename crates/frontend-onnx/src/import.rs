@@ -166,8 +166,17 @@ fn attempt<'m>(
     scopes.build().strict = options.strict;
     scopes.build().extents_differ = options.extents_differ;
     let producers = Producers::new();
-    let mut importer =
-        Importer { model, custom_ops, scopes, assumptions, demand, producers, takes_states_to_stay: false, depth: 0 };
+    let mut importer = Importer {
+        model,
+        custom_ops,
+        scopes,
+        assumptions,
+        demand,
+        producers,
+        takes_states_to_stay: false,
+        shares_assumptions: false,
+        depth: 0,
+    };
     inputs::add(model, options, importer.demand, &mut importer.scopes)?;
     match lost {
         Some(lost) => importer.all_problems(graph, model.order(), lost),
@@ -216,6 +225,8 @@ struct Importer<'m, 'a> {
     /// Whether states of a `Loop` keep their extents where that cannot be proven: else they may grow or shrink, and the host
     /// evaluates the loop.
     takes_states_to_stay: bool,
+    /// Whether what a branch of an `If` takes for granted is taken of all runs.
+    shares_assumptions: bool,
     /// How many bodies of loops, each a graph of its own, are around this one.
     depth: usize,
 }

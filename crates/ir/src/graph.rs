@@ -106,7 +106,11 @@ impl Requirement {
     /// Whether it is an assumption that said `what` ([`Requirement::of`]).
     #[must_use]
     pub fn was(&self, what: &str) -> bool {
-        self.equal && self.what.strip_prefix(what).is_some_and(|rest| rest.is_empty() || rest.starts_with(" of `"))
+        self.equal
+            && self
+                .what
+                .strip_prefix(what)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(" of `") || rest.starts_with(','))
     }
 }
 

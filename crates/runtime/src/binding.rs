@@ -124,6 +124,8 @@ pub(crate) enum BoundStep {
     Host {
         inputs: Range<usize>,
     },
+    /// A step of a branch whose sizes make no sense, as they may where it is not taken.
+    Unfit,
 }
 
 /// What a launch starts.
@@ -245,60 +247,85 @@ impl Binding {
         self.args.clear();
         self.values.clear();
         let mut shared_ns = 0u64;
-        for (index, step) in program.steps.iter().enumerate().take(steps.end).skip(steps.start) {
-            let step = match step {
-                Step::Launch(launch) => {
-                    let (launch, work_ns) = self.launch(sources, index, launch)?;
-                    if launch.is_parallel {
-                        shared_ns = shared_ns.saturating_add(work_ns);
-                    }
-                    BoundStep::Launch(launch)
+        // Where the steps of branches end.
+        let mut under_condition = 0;
+        for (index, step) in program.steps.iter().enumerate().take(steps.end) {
+            if let Step::If(choice) = step {
+                let both = (choice.then_steps as usize).saturating_add(choice.else_steps as usize);
+                under_condition = under_condition.max(index.saturating_add(1).saturating_add(both));
+            }
+            if index < steps.start {
+                continue;
+            }
+            let step = match self.bind_step(sources, index, step, &mut shared_ns) {
+                Err(RuntimeError::BadSize { .. } | RuntimeError::BadProgram { .. }) if index < under_condition => {
+                    BoundStep::Unfit
                 }
-                Step::Copy(copy) => {
-                    let what = || format!("the length of copy step {index}");
-                    let len_bytes = size(&copy.size_bytes, &self.symbols, what)?;
-                    let (src, dst) = (copy.src as usize, copy.dst as usize);
-                    within(index, len_bytes, self.lens[src].min(self.lens[dst]))?;
-                    BoundStep::Copy { src, dst, len_bytes }
-                }
-                Step::If(choice) => BoundStep::If {
-                    condition: choice.condition as usize,
-                    then: choice.then_steps as usize,
-                    otherwise: choice.else_steps as usize,
-                },
-                Step::Require(require) => {
-                    let of = |expr: &SizeExpr| {
-                        let what = || require.what.clone();
-                        expr.eval(&self.symbols).map_err(|source| RuntimeError::BadSize { what: what(), source })
-                    };
-                    let (left, right) = (of(&require.left)?, of(&require.right)?);
-                    BoundStep::Require { unmet: ((left == right) != require.equal).then_some((left, right)) }
-                }
-                Step::Bind(_) => BoundStep::Bind,
-                Step::Give(give) => BoundStep::Give { slot: give.slot as usize, output: give.output as usize },
-                Step::Host(host) => {
-                    let start = self.shapes.len();
-                    for arg in &host.inputs {
-                        match arg {
-                            Some(arg) => self.host_input(index, arg)?,
-                            None => drop(self.shapes.push(std::iter::empty::<Result<usize, RuntimeError>>())?),
-                        }
-                    }
-                    BoundStep::Host { inputs: start..self.shapes.len() }
-                }
-                // Steps that this runtime does not know are refused when the artifact is read.
-                _ => {
-                    return Err(RuntimeError::BadProgram {
-                        what: format!("step {index}"),
-                        expected: "a step that this runtime knows".to_owned(),
-                        found: "another step".to_owned(),
-                    });
-                }
+                bound => bound?,
             };
             self.steps.push(step);
         }
         self.is_wide = shared_ns >= WAKE_MIN_NS;
         Ok(())
+    }
+
+    /// Evaluates one step. Adds what a launch for several threads takes.
+    fn bind_step(
+        &mut self,
+        sources: &Sources<'_>,
+        index: usize,
+        step: &Step,
+        shared_ns: &mut u64,
+    ) -> Result<BoundStep, RuntimeError> {
+        Ok(match step {
+            Step::Launch(launch) => {
+                let (launch, work_ns) = self.launch(sources, index, launch)?;
+                if launch.is_parallel {
+                    *shared_ns = shared_ns.saturating_add(work_ns);
+                }
+                BoundStep::Launch(launch)
+            }
+            Step::Copy(copy) => {
+                let what = || format!("the length of copy step {index}");
+                let len_bytes = size(&copy.size_bytes, &self.symbols, what)?;
+                let (src, dst) = (copy.src as usize, copy.dst as usize);
+                within(index, len_bytes, self.lens[src].min(self.lens[dst]))?;
+                BoundStep::Copy { src, dst, len_bytes }
+            }
+            Step::If(choice) => BoundStep::If {
+                condition: choice.condition as usize,
+                then: choice.then_steps as usize,
+                otherwise: choice.else_steps as usize,
+            },
+            Step::Require(require) => {
+                let of = |expr: &SizeExpr| {
+                    let what = || require.what.clone();
+                    expr.eval(&self.symbols).map_err(|source| RuntimeError::BadSize { what: what(), source })
+                };
+                let (left, right) = (of(&require.left)?, of(&require.right)?);
+                BoundStep::Require { unmet: ((left == right) != require.equal).then_some((left, right)) }
+            }
+            Step::Bind(_) => BoundStep::Bind,
+            Step::Give(give) => BoundStep::Give { slot: give.slot as usize, output: give.output as usize },
+            Step::Host(host) => {
+                let start = self.shapes.len();
+                for arg in &host.inputs {
+                    match arg {
+                        Some(arg) => self.host_input(index, arg)?,
+                        None => drop(self.shapes.push(std::iter::empty::<Result<usize, RuntimeError>>())?),
+                    }
+                }
+                BoundStep::Host { inputs: start..self.shapes.len() }
+            }
+            // Steps that this runtime does not know are refused when the artifact is read.
+            _ => {
+                return Err(RuntimeError::BadProgram {
+                    what: format!("step {index}"),
+                    expected: "a step that this runtime knows".to_owned(),
+                    found: "another step".to_owned(),
+                });
+            }
+        })
     }
 
     /// The shape of an output of this segment.

@@ -302,3 +302,102 @@ fn a_condition_on_dims_tells_extents() {
         }
     }
 }
+
+/// Of tensors without elements an assumption says less than what was concluded of it: the extents that a branch sees are asked for.
+#[test]
+fn what_a_branch_concludes_is_asked() {
+    let net = Net::new(17)
+        .input("x", DType::F32, &["N", "A"])
+        .input("w", DType::F32, &["N"])
+        .input("p", DType::F32, &["A"])
+        .input("q", DType::F32, &["B"])
+        .constant("any", &ints(&[-1]))
+        .constant("rows", &ints(&[0]));
+    let then = Net::new(17)
+        .node("Reshape", &["x", "any"], &["flat"], &[])
+        .node("Shape", &["w"], &["first"], &[])
+        .node("Shape", &["q"], &["second"], &[])
+        .node("Concat", &["first", "second"], &["target"], &[("axis", Attr::Int(0))])
+        .node("Reshape", &["flat", "target"], &["matrix"], &[])
+        .node("ReduceSum", &["matrix", "rows"], &["sums"], &[("keepdims", Attr::Int(0))])
+        .node("Add", &["p", "q"], &["sum"], &[])
+        .node("Add", &["sum", "sums"], &["all"], &[])
+        .output("all");
+    let otherwise = Net::new(17).node("Neg", &["p"], &["less"], &[]).output("less");
+    let mut session = choosing(net, then, otherwise);
+    for (n, a, b) in [(2, 3, 3), (0, 3, 3), (0, 3, 5), (0, 5, 3), (1, 4, 2)] {
+        let inputs = [counting(&[n, a]), counting(&[n]), counting(&[a]), counting(&[b])];
+        let mut run = |holds: bool| {
+            let condition = truth(holds);
+            let inputs: Vec<&Tensor> = inputs.iter().chain([&condition]).collect();
+            session.run_owned(&inputs).map(|found| found[0].elements::<f32>().expect("floats").to_vec())
+        };
+        let expected: Vec<f32> = (0..a).map(|i| -(i as f32)).collect();
+        assert_eq!(run(false).unwrap_or_else(|e| panic!("{n}, {a}, {b}: {e}")), expected);
+        let sums = (0..a).map(|i| (0..n).map(|row| (row * a + i) as f32).sum::<f32>() + 2.0 * i as f32);
+        assert_eq!(run(true).ok(), (a == b).then(|| sums.collect()), "{n}, {a}, {b}");
+    }
+}
+
+/// What is put in front of a truth about dims says nothing of them.
+#[test]
+fn a_condition_that_is_padded_tells_nothing_of_dims() {
+    let yes = truth(true);
+    let net = Net::new(17)
+        .input("x", DType::F32, &["N"])
+        .input("front", DType::F32, &["M"])
+        .constant("four", &counting(&[4]))
+        .constant("size", &ints(&[4]))
+        .constant("zero", &ints(&[0]))
+        .constant("at", &Tensor::scalar(0i64))
+        .constant("yes", &yes)
+        .node("Shape", &["x"], &["extent"], &[])
+        .node("Equal", &["extent", "size"], &["is four"], &[])
+        .node("Shape", &["front"], &["count"], &[])
+        .node("Concat", &["count", "zero"], &["pads"], &[("axis", Attr::Int(0))])
+        .node("Pad", &["is four", "pads", "yes"], &["padded"], &[])
+        .node("Gather", &["padded", "at"], &["condition"], &[]);
+    let then = Net::new(17).node("Add", &["x", "four"], &["sum"], &[]).output("sum").graph();
+    let otherwise = Net::new(17).node("Neg", &["x"], &["less"], &[]).output("less").graph();
+    let branches = [("then_branch", Attr::Graph(&then)), ("else_branch", Attr::Graph(&otherwise))];
+    let mut session = net.node("If", &["condition"], &["y"], &branches).output("y").session();
+    for (n, front) in [(4, 0), (4, 1), (3, 0), (2, 1), (9, 2)] {
+        let found = session.run_owned(&[&counting(&[n]), &counting(&[front])]);
+        let found = found.ok().map(|outputs| outputs[0].elements::<f32>().expect("floats").to_vec());
+        let expected: Option<Vec<f32>> = match (n == 4, front > 0) {
+            (true, _) => Some((0..n).map(|i| 2.0 * i as f32).collect()),
+            (false, false) => Some((0..n).map(|i| -(i as f32)).collect()),
+            // The sum of what does not fit.
+            (false, true) => None,
+        };
+        assert_eq!(found, expected, "{n}, {front}");
+    }
+}
+
+/// Sizes of a branch that is not taken need not make sense to each other, nor extents that it takes inputs to have.
+#[test]
+fn steps_of_a_branch_that_is_not_taken_need_not_fit() {
+    let pooled = |net: Net, of: &str, kernel: &[i64]| {
+        net.node("MaxPool", &[of], &["p"], &[("kernel_shape", Attr::Ints(kernel))])
+    };
+    let net = || Net::new(17).input("x", DType::F32, &["1", "1", "N"]).input("z", DType::F32, &["1", "1", "M"]);
+    let negated = || Net::new(17).node("Neg", &["x"], &["less"], &[]).output("less");
+    let axis = [("axis", Attr::Int(2))];
+    let twice = pooled(Net::new(17).node("Concat", &["z", "z"], &["twice"], &axis), "twice", &[6]);
+    let sum = twice.node("Add", &["x", "p"], &["sum"], &[]).output("sum");
+    let behind = pooled(Net::new(17), "z", &[5]);
+    let behind = behind.node("Exp", &["p"], &["e"], &[]).node("Concat", &["x", "e"], &["all"], &axis).output("all");
+    for (then, sum) in [(sum, true), (behind, false)] {
+        let mut session = choosing(net(), then, negated());
+        for (n, m) in [(7, 1), (1, 1), (3, 4), (1, 2), (7, 6), (2, 5)] {
+            let inputs = [counting(&[1, 1, n]), counting(&[1, 1, m])];
+            let found = session.run_owned(&[&inputs[0], &inputs[1], &truth(false)]);
+            let found = found.unwrap_or_else(|e| panic!("{n}, {m}, {sum}: {e}"));
+            let expected: Vec<f32> = (0..n).map(|i| -(i as f32)).collect();
+            assert_eq!(found[0].elements::<f32>().expect("floats"), expected, "{n}, {m}, {sum}");
+            let found = session.run_owned(&[&inputs[0], &inputs[1], &truth(true)]);
+            let fits = if sum { 2 * m > 5 && (n == 2 * m - 5 || n == 1 || 2 * m - 5 == 1) } else { m >= 5 };
+            assert!(found.is_ok() == fits || (!sum && m == 4), "{n}, {m}, {sum}: {found:?}");
+        }
+    }
+}

@@ -210,8 +210,7 @@ impl Builder {
         const SIZES: [i64; 12] = [2, 3, 4, 5, 7, 8, 16, 31, 64, 100, 1000, 4096];
         let symbols = target.symbols();
         let at = |dim: &Dim, size: i64| dim.at_size(&self.graph.symbols, size);
-        let differs =
-            |&size: &i64| at(target, size).is_some_and(|n| n != 1 && at(extent, size).is_some_and(|m| m != n));
+        let differs = |&size: &i64| at(target, size).is_some_and(|n| n != 1 && at(extent, size).is_some_and(|m| m < n));
         symbols.len() == 1
             && extent.symbols() == symbols
             && SIZES.iter().all(differs)

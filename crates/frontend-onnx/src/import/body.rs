@@ -131,8 +131,17 @@ impl<'m> Importer<'m, '_> {
         let mut assumptions = Assumptions::new(1);
         let producers = Producers::new();
         let assumptions = &mut assumptions;
-        let mut importer =
-            Importer { model, custom_ops, scopes, assumptions, demand, producers, takes_states_to_stay: false, depth };
+        let mut importer = Importer {
+            model,
+            custom_ops,
+            scopes,
+            assumptions,
+            demand,
+            producers,
+            takes_states_to_stay: false,
+            shares_assumptions: false,
+            depth,
+        };
         let outputs = importer.block(body)?;
         let mut scopes = importer.scopes;
         for (port, output) in body.output.iter().zip(&outputs) {

@@ -285,7 +285,7 @@ impl<'m> Importer<'m, '_> {
         [then, otherwise]: [&'m GraphProto; 2],
         equality: Option<&Requirement>,
     ) -> Result<[Branch; 2], ImportError> {
-        if self.scopes.build().may_use_host {
+        if self.scopes.build().may_use_host && !self.shares_assumptions {
             let build = self.scopes.build();
             let known = |holds: bool| {
                 let Requirement { left, right, .. } = equality.filter(|e| e.equal == holds)?;
@@ -294,11 +294,22 @@ impl<'m> Importer<'m, '_> {
                 Some(facts)
             };
             let (in_then, in_otherwise) = (known(true), known(false));
-            let branches = [self.graph_of(then, in_then)?, self.graph_of(otherwise, in_otherwise)?];
-            if branches.iter().all(|branch| branch.may_stand_alone(self.scopes.build())) {
-                return Ok(branches.map(|branch| Branch { stands_alone: true, ..branch }));
+            if let (Ok(then), Ok(otherwise)) = (self.graph_of(then, in_then), self.graph_of(otherwise, in_otherwise)) {
+                let branches = [then, otherwise];
+                if branches.iter().all(|branch| branch.may_stand_alone(self.scopes.build())) {
+                    return Ok(branches.map(|branch| Branch { stands_alone: true, ..branch }));
+                }
             }
         }
+        // Branches within share them, too, or each level would be imported twice as often as the one around it.
+        let shared = std::mem::replace(&mut self.shares_assumptions, true);
+        let both = self.sharing([then, otherwise]);
+        self.shares_assumptions = shared;
+        both
+    }
+
+    /// Both branches, of which the second one is taken to know what the first one takes for granted.
+    fn sharing(&mut self, [then, otherwise]: [&'m GraphProto; 2]) -> Result<[Branch; 2], ImportError> {
         let then = self.graph_of(then, None)?;
         let otherwise = self.graph_of(otherwise, Some(then.build.facts.clone()))?;
         Ok([then, otherwise])
@@ -352,9 +363,12 @@ impl<'m> Importer<'m, '_> {
                 produces.iter().any(|p| (p.output as usize, p.axis as usize) == (output, axis))
             };
             for (output, ty) in types.iter().enumerate() {
-                then.conform_output(output, &ty.shape, &own);
-                otherwise.conform_output(output, &ty.shape, &own);
+                then.conform_output(output, &ty.shape, &own, &node_ref.name);
+                otherwise.conform_output(output, &ty.shape, &own, &node_ref.name);
             }
+            // What the choice made symbols of, its branches say of their results.
+            then.build.graph.symbols.clone_from(&build.graph.symbols);
+            otherwise.build.graph.symbols.clone_from(&build.graph.symbols);
         }
         let both = then.elements.iter().zip(&otherwise.elements);
         let elements = both.map(|(a, b)| element::join(a.as_ref(), b.as_ref())).collect::<Result<Vec<_>, _>>();
@@ -418,7 +432,8 @@ fn result_types(
                 shape.push(y.clone());
                 continue;
             }
-            if let Some(Requirement { left, right, equal, .. }) = told.filter(|_| is_computable(a.dtype)) {
+            let is_known = is_computable(a.dtype) && !first.is_late(x) && !second.is_late(y);
+            if let Some(Requirement { left, right, equal, .. }) = told.filter(|_| is_known) {
                 let truth = truth::equal(left, right);
                 let (x, y) = if *equal { (x, y) } else { (y, x) };
                 shape.push(build.named_extent("an extent of a choice", &truth::either(&truth, x, y)));
@@ -443,7 +458,7 @@ fn equality(build: &mut Builder, condition: &Tracked) -> Result<Option<Requireme
     let map = loop {
         let Some((_, node)) = build.graph.producer(value) else { return Ok(None) };
         match &node.op {
-            Op::View(_) => value = node.inputs[0],
+            Op::View(view) if view.map.valid.is_empty() => value = node.inputs[0],
             Op::Map(map) if node.inputs.is_empty() => break map,
             _ => return Ok(None),
         }

@@ -18,6 +18,8 @@ pub struct Facts {
     rules: Vec<(Atom, IndexExpr)>,
     /// Products of several atoms that are a number: as many patches as there are positions.
     products: Vec<(Vec<Atom>, i64)>,
+    /// How many rules and products there have been.
+    replaced: usize,
     /// Expressions that are 0, but cannot be solved for an atom or a product.
     zero: Vec<IndexExpr>,
     /// Expressions that are at least 0, with everything replaced that something stands for.
@@ -29,10 +31,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The number of atoms and products that something stands for; it only grows.
+    /// How many atoms and products something has been put in the place of; it only grows.
     #[must_use]
     pub fn replaced_atoms(&self) -> usize {
-        self.rules.len() + self.products.len()
+        self.replaced
     }
 
     /// What kinds of symbols there are, without anything that is taken to be.
@@ -164,6 +166,7 @@ impl Facts {
                     *known = known.replace(&atom, &by);
                 }
                 self.rules.push((atom, by));
+                self.replaced += 1;
                 let is_new = |e: &IndexExpr| self.rules.last().is_some_and(|(atom, _)| e.contains(atom));
                 let not_negative = self.not_negative.iter().map(|e| if is_new(e) { self.apply(e) } else { e.clone() });
                 self.not_negative = not_negative.collect();
@@ -172,6 +175,7 @@ impl Facts {
             None => match number_of_product(&difference) {
                 Some(product) => {
                     self.products.push(product);
+                    self.replaced += 1;
                     self.not_negative = self.not_negative.iter().map(|e| self.apply(e)).collect();
                 }
                 None => self.zero.push(difference),

@@ -68,3 +68,27 @@ fn what_is_seen_under_another_shape_stays_where_it_is() {
     }
     check(&net);
 }
+
+/// Two views whose positions are a long expression together: what the second one sees is copied in between.
+#[test]
+fn long_views_of_views_see_a_copy() {
+    let mut net = Net::new();
+    let x = net.input(&[512]);
+    // 2, then 5 atoms for each of the terms.
+    let position = (0..40).map(|n| i(0).floor_div(&c(2 + n))).reduce(|sum, term| sum + term).expect("some terms");
+    let gathered = net.view(x, &[position], &[64]);
+    let turned = net.view(gathered, &[i(0).modulo(&c(7)).scale(8) + i(1).floor_div(&c(3))], &[8, 8]);
+    let y = net.unary(UnaryOp::Tanh, turned);
+    net.output(y);
+    let plan = check(&net);
+    assert_eq!(plan.kernels.len(), 2, "{plan}");
+
+    // A few terms are one kernel's.
+    let mut net = Net::new();
+    let x = net.input(&[512]);
+    let gathered = net.view(x, &[i(0).floor_div(&c(2)) + i(0).floor_div(&c(3))], &[64]);
+    let turned = net.view(gathered, &[i(0).modulo(&c(7)).scale(8) + i(1).floor_div(&c(3))], &[8, 8]);
+    let y = net.unary(UnaryOp::Tanh, turned);
+    net.output(y);
+    assert_eq!(check(&net).kernels.len(), 1);
+}

@@ -132,7 +132,8 @@ impl Session {
             | BoundStep::Require { .. }
             | BoundStep::Bind
             | BoundStep::Give { .. }
-            | BoundStep::Host { .. } => (None, 1, 1),
+            | BoundStep::Host { .. }
+            | BoundStep::Unfit => (None, 1, 1),
         };
         let began = self.observed.begun.map(|begun| started.saturating_duration_since(begun)).unwrap_or_default();
         let over = Over { step, kernel, chunks, threads, began, took: started.elapsed(), timed };

@@ -117,6 +117,13 @@ impl Session {
                 BoundStep::Bind => self.bind_step(index, run.destination)?,
                 BoundStep::Give { slot, output } => self.give(*slot, *output, run.destination)?,
                 BoundStep::Host { inputs } => self.host_step((index, segment), inputs.clone(), run)?,
+                BoundStep::Unfit => {
+                    return Err(RuntimeError::BadProgram {
+                        what: format!("step {index}"),
+                        expected: "sizes that fit where its branch is taken".to_owned(),
+                        found: "others".to_owned(),
+                    });
+                }
             }
             self.has_written(index);
             if let Some(started) = started {

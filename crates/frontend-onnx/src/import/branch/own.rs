@@ -44,19 +44,21 @@ impl Branch {
             let dim = facts.apply(dim);
             replaced.iter().find(|(extent, _)| *extent == dim).map_or(dim, |(_, planned)| planned.clone())
         });
+        for assumption in std::mem::take(&mut self.build.graph.assumptions) {
+            let origin = self.build.graph.origins.get(assumption.origin);
+            let requirement = Requirement::of(&assumption, origin.map_or(&[], |names| names));
+            self.build.graph.require(requirement);
+        }
         for (n, ty) in given.into_iter().enumerate() {
             // Of a type that nothing is seen of, the branch reads none.
             if self.restates(&ty, outer) && is_computable(ty.dtype) {
+                let seen = self.build.graph.ty(self.build.graph.inputs[n].value).shape.clone();
+                self.require_equal(&ty.shape, &seen, name);
                 see_input(&mut self.build.graph, n, ty, self.build.no_origin);
             } else {
                 let value = self.build.graph.inputs[n].value;
                 self.build.graph.values[value].ty = ty;
             }
-        }
-        for assumption in std::mem::take(&mut self.build.graph.assumptions) {
-            let origin = self.build.graph.origins.get(assumption.origin);
-            let requirement = Requirement::of(&assumption, origin.map_or(&[], |names| names));
-            self.build.graph.require(requirement);
         }
         let ranges = outer.ranges();
         for Requirement { left, right, .. } in &mut self.build.graph.requires {
@@ -91,7 +93,9 @@ impl Branch {
     /// there: memory is planned for both branches. That they need not be replaced is required where they are computed.
     fn planned_extents(&mut self, given: &[TensorType], outer: &Builder, name: &str) -> Vec<(Dim, Dim)> {
         let (facts, ranges) = (&self.build.facts, outer.ranges());
-        let given: Vec<Dim> = given.iter().flat_map(|ty| &ty.shape).map(|dim| facts.apply(dim)).collect();
+        let is_as_given = |dim: &&Dim| facts.apply(dim) == outer.facts.apply(dim);
+        let given = given.iter().flat_map(|ty| &ty.shape).filter(is_as_given);
+        let given: Vec<Dim> = given.map(|dim| facts.apply(dim)).collect();
         let none = Dim::constant(0);
         let (mut replaced, mut short): (Vec<(Dim, Dim)>, Vec<Dim>) = (Vec::new(), Vec::new());
         for_each_extent(&self.build.graph, &mut |extent| {
@@ -120,18 +124,40 @@ impl Branch {
         self.build.graph.assumptions.push(assumption);
     }
 
+    /// Requires extents to be what they are seen as. Facts may say more than the assumptions that they were taken of: where there is
+    /// nothing of one size, that says nothing of others beside it.
+    fn require_equal(&mut self, extents: &[Dim], seen: &[Dim], name: &str) {
+        for (left, right) in extents.iter().zip(seen).filter(|(left, right)| left != right) {
+            let what = format!("extents within `{name}`");
+            let requirement = Requirement { left: left.clone(), right: right.clone(), equal: true, what };
+            self.build.graph.require(requirement);
+        }
+    }
+
     /// Lets a result have this shape, which is its own where the branch is taken, but for extents that only the branch tells.
-    pub(super) fn conform_output(&mut self, output: usize, shape: &[Dim], is_told: &dyn Fn(usize, usize) -> bool) {
-        let graph = &mut self.build.graph;
-        let value = graph.outputs[output].value;
-        let own = graph.ty(value).clone();
+    pub(super) fn conform_output(
+        &mut self,
+        output: usize,
+        shape: &[Dim],
+        is_told: &dyn Fn(usize, usize) -> bool,
+        name: &str,
+    ) {
+        let value = self.build.graph.outputs[output].value;
+        let own = self.build.graph.ty(value).clone();
         let extents = own.shape.iter().zip(shape).enumerate();
-        let shape =
+        let shape: Vec<Dim> =
             extents.map(|(axis, (own, joint))| if is_told(output, axis) { own } else { joint }.clone()).collect();
         if own.shape != shape {
+            self.require_equal(&own.shape, &shape, name);
+            let graph = &mut self.build.graph;
             let ty = TensorType::new(own.dtype, shape);
             graph.outputs[output].value = graph.add(same_elements(&ty), &[value], ty, self.build.no_origin);
         }
+    }
+
+    /// Whether only the branch tells an extent.
+    pub(super) fn is_late(&self, extent: &Dim) -> bool {
+        self.build.facts.is_late(extent)
     }
 
     /// Whether an extent of a result is that of the other branch, as far as this branch knows.
