@@ -165,18 +165,7 @@ fn attempt<'m>(
     let mut scopes = Scopes::new(Graph { name: graph.name().to_owned(), ..Graph::default() }, graph);
     scopes.build().strict = options.strict;
     scopes.build().extents_differ = options.extents_differ;
-    let producers = Producers::new();
-    let mut importer = Importer {
-        model,
-        custom_ops,
-        scopes,
-        assumptions,
-        demand,
-        producers,
-        takes_states_to_stay: false,
-        shares_assumptions: false,
-        depth: 0,
-    };
+    let mut importer = Importer::new(model, custom_ops, scopes, assumptions, demand, 0);
     inputs::add(model, options, importer.demand, &mut importer.scopes)?;
     match lost {
         Some(lost) => importer.all_problems(graph, model.order(), lost),
@@ -229,6 +218,30 @@ struct Importer<'m, 'a> {
     shares_assumptions: bool,
     /// How many bodies of loops, each a graph of its own, are around this one.
     depth: usize,
+}
+
+impl<'m, 'a> Importer<'m, 'a> {
+    /// An importer that has seen nothing yet.
+    fn new(
+        model: &'m Model,
+        custom_ops: &'a CustomOps,
+        scopes: Scopes<'m>,
+        assumptions: &'a mut Assumptions,
+        demand: &'a mut Demand,
+        depth: usize,
+    ) -> Self {
+        Self {
+            model,
+            custom_ops,
+            scopes,
+            assumptions,
+            demand,
+            producers: Producers::new(),
+            takes_states_to_stay: false,
+            shares_assumptions: false,
+            depth,
+        }
+    }
 }
 
 impl<'m> Importer<'m, '_> {

@@ -192,6 +192,7 @@ impl Builder {
     /// True for an extent that repeats if it is anything the model can run with: it cannot be as large as the one that it
     /// meets.
     fn must_repeat(&self, extent: &Dim, target: &Dim) -> bool {
+        // Of what repeats by its range that is known already.
         if self.may_repeat(extent, target) {
             return false;
         }

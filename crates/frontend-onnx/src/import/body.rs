@@ -6,7 +6,7 @@
 
 use super::Importer;
 use super::branch::Assumptions;
-use super::demand::{Demand, Producers};
+use super::demand::Demand;
 use super::held::is_value;
 use super::scope::Scopes;
 use crate::build::{Builder, carried};
@@ -129,19 +129,7 @@ impl<'m> Importer<'m, '_> {
             }
         }
         let mut assumptions = Assumptions::new(1);
-        let producers = Producers::new();
-        let assumptions = &mut assumptions;
-        let mut importer = Importer {
-            model,
-            custom_ops,
-            scopes,
-            assumptions,
-            demand,
-            producers,
-            takes_states_to_stay: false,
-            shares_assumptions: false,
-            depth,
-        };
+        let mut importer = Importer::new(model, custom_ops, scopes, &mut assumptions, demand, depth);
         let outputs = importer.block(body)?;
         let mut scopes = importer.scopes;
         for (port, output) in body.output.iter().zip(&outputs) {

@@ -74,7 +74,8 @@ fn slice(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 }
 
 /// A position counted from the start, where negative ones count from the end. One that may be either is taken to count
-/// from the start, unless it is at most 0 whatever the dims are, or follows from numbers of the run.
+/// from the start, unless it is at most 0 whatever the dims are, follows from numbers of the run, or nothing is taken for
+/// granted of it (`Builder::extents_differ`).
 pub(super) fn from_start(build: &mut Builder, what: &'static str, p: &Dim, extent: &Dim) -> Result<Dim> {
     let either = || p.clone() + truth::negative(p) * extent.clone();
     if build.is_signed(p) {

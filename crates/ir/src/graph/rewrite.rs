@@ -33,8 +33,8 @@ impl Graph {
         }
     }
 
-    /// Forgets the nodes that no output depends on, and the types of their values. What tells the value of a symbol
-    /// stays: extents may depend on it.
+    /// Forgets the nodes that no output depends on, and the types of their values. What has influence
+    /// beside its results ([`Op::has_influence`]) stays: extents may depend on it.
     pub fn drop_dead_nodes(&mut self) {
         let mut wanted = vec![false; self.values.len()];
         for port in self.inputs.iter().chain(&self.outputs) {

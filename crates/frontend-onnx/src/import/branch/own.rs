@@ -6,11 +6,10 @@
 //! agree about.
 
 use super::Branch;
-use crate::build::Builder;
-use crate::build::var;
+use crate::build::{Builder, var};
 use infc_ir::access::AccessMap;
 use infc_ir::entity::{NodeId, OriginId, ValueId};
-use infc_ir::graph::{Assumption, Definition, Graph, Relation, Requirement, SymbolSource, TensorType, Value};
+use infc_ir::graph::{Assumption, Definition, Graph, Node, Relation, Requirement, SymbolSource, TensorType, Value};
 use infc_ir::index::{Atom, Dim, Ranges};
 use infc_ir::op::{Op, ViewOp};
 use infc_ir::scalar::{Const, is_computable};
@@ -44,11 +43,26 @@ impl Branch {
             let dim = facts.apply(dim);
             replaced.iter().find(|(extent, _)| *extent == dim).map_or(dim, |(_, planned)| planned.clone())
         });
+        self.require_assumptions();
+        self.see_inputs(given, outer, name);
+        let ranges = outer.ranges();
+        for Requirement { left, right, .. } in &mut self.build.graph.requires {
+            (*left, *right) = (defined(left, &ranges), defined(right, &ranges));
+        }
+        outer.facts.take_kinds_of(&self.build.facts);
+    }
+
+    /// What the branch takes for granted, as what its graph requires.
+    fn require_assumptions(&mut self) {
         for assumption in std::mem::take(&mut self.build.graph.assumptions) {
             let origin = self.build.graph.origins.get(assumption.origin);
             let requirement = Requirement::of(&assumption, origin.map_or(&[], |names| names));
             self.build.graph.require(requirement);
         }
+    }
+
+    /// Gives inputs the types that they have outside; the branch sees them under those that it takes them to have.
+    fn see_inputs(&mut self, given: Vec<TensorType>, outer: &Builder, name: &str) {
         for (n, ty) in given.into_iter().enumerate() {
             // Of a type that nothing is seen of, the branch reads none.
             if self.restates(&ty, outer) && is_computable(ty.dtype) {
@@ -60,11 +74,6 @@ impl Branch {
                 self.build.graph.values[value].ty = ty;
             }
         }
-        let ranges = outer.ranges();
-        for Requirement { left, right, .. } in &mut self.build.graph.requires {
-            (*left, *right) = (defined(left, &ranges), defined(right, &ranges));
-        }
-        outer.facts.take_kinds_of(&self.build.facts);
     }
 
     /// Lets numbers that are computed for the branch be in their ranges even where it is not taken and they would not be; that
@@ -211,7 +220,7 @@ fn see_input(graph: &mut Graph, input: usize, given: TensorType, origin: OriginI
     let value = graph.values.push(Value { ty: given, definition });
     graph.inputs[input].value = value;
     let node: NodeId = graph.nodes.next_id();
-    graph.nodes.push(infc_ir::graph::Node { op: same_elements(&ty), inputs: vec![value], outputs: vec![seen], origin });
+    graph.nodes.push(Node { op: same_elements(&ty), inputs: vec![value], outputs: vec![seen], origin });
     graph.values[seen].definition = Definition::Node(node, 0);
     graph.order.insert(0, node);
 }
