@@ -259,7 +259,15 @@ impl<'m> Importer<'m, '_> {
         if !unsupported.is_empty() {
             return Err(ImportError::UnsupportedOperators { operators: unsupported });
         }
-        order.into_iter().try_for_each(|index| self.node(graph, index).map_err(|error| self.named(error)))
+        for (at, &index) in order.iter().enumerate() {
+            while let Err(error) = self.node(graph, index) {
+                let may_go_on = with_graphs(&graph.node[index]).is_none();
+                if !may_go_on || !self.compute_added(graph, &order[..at]) {
+                    return Err(self.named(error));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The error with dims as the model calls them.
@@ -379,6 +387,8 @@ impl<'m> Importer<'m, '_> {
             Err(problem) => problem,
         };
         let (wanted, inputs) = (call.wanted(), call.inputs);
+        // What the attempt took for granted is not needed.
+        build.return_to(before);
         let mut learned = false;
         for name in wanted.iter().filter_map(|&n| node.input.get(n)) {
             learned |= self.want(name);
@@ -388,8 +398,6 @@ impl<'m> Importer<'m, '_> {
             return Err(in_node(problem));
         }
         let build = self.scopes.build();
-        // What the attempt took for granted is not needed.
-        build.return_to(before);
         let state = build.state();
         let mut numbers = Call { node, opset: node_ref.opset, inputs: inputs.clone(), build, wanted: Cell::default() };
         if let Some(outputs) = with_numbers(&mut numbers, &wanted, operator.import, &problem) {

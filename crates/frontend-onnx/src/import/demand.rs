@@ -2,11 +2,13 @@
 //!
 //! Whether an input is data or says what shapes are shows only where it is read: a length may pass through ten
 //! operators before a `Reshape` asks for it. So a first attempt takes all inputs for data; where a number is asked for
-//! that is not known, it is traced back to where it comes from, and the import begins anew. What is not traced to a
-//! shape stays data, and costs no new binding when it changes.
+//! that is not known, it is traced back to where it comes from, and the import begins anew; if it is all of nodes just
+//! before, these are imported once more instead, and the import goes on. What is not traced to a shape stays data, and costs
+//! no new binding when it changes.
 
-use super::Importer;
+use super::{Importer, with_graphs};
 use crate::build::may_be_numbers;
+use crate::proto::GraphProto;
 use crate::tracked::{Contents, Tracked};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -21,8 +23,10 @@ pub(super) struct Demand {
     elements: HashSet<String>,
     /// Values that are computed as numbers whatever it takes.
     exact: HashSet<String>,
-    /// Whether this attempt has added something.
+    /// Whether this attempt has added an input.
     grown: bool,
+    /// Of the values computed as numbers, those that this attempt has added.
+    added: Vec<String>,
     rounds: usize,
     /// Whether an attempt that failed had taken something for granted, so that another way to take it may not fail.
     pub(super) has_assumed: bool,
@@ -41,13 +45,16 @@ impl Demand {
 
     /// True if this attempt has learned something, so that another one would know more.
     pub(super) fn has_grown(&self) -> bool {
-        self.grown
+        self.grown || !self.added.is_empty()
     }
 
     /// True if another attempt knows more than the last one.
     pub(super) fn next(&mut self) -> bool {
         self.rounds += 1;
-        std::mem::take(&mut self.grown) && self.rounds < MAX_ROUNDS
+        let has_grown = self.has_grown();
+        self.grown = false;
+        self.added.clear();
+        has_grown && self.rounds < MAX_ROUNDS
     }
 }
 
@@ -68,15 +75,41 @@ impl<'m> Importer<'m, '_> {
                 continue;
             }
             let Some(inputs) = self.producers.get(name) else {
-                learned |= self.demand.elements.insert(name.to_owned());
+                let is_new = self.demand.elements.insert(name.to_owned());
+                self.demand.grown |= is_new;
+                learned |= is_new;
                 continue;
             };
             // What it is computed from may be numbers; if that is not enough, its operator has to do its utmost.
-            learned |= self.demand.exact.insert(name.to_owned());
+            if self.demand.exact.insert(name.to_owned()) {
+                self.demand.added.push(name.to_owned());
+                learned = true;
+            }
             waiting.extend(inputs.iter());
         }
-        self.demand.grown |= learned;
         learned
+    }
+
+    /// Imports those of some nodes once more that compute what has been asked for; true if there is nothing else to be learned.
+    /// What has read their results keeps those that it has read, which are the same values.
+    pub(super) fn compute_added(&mut self, graph: &'m GraphProto, before: &[usize]) -> bool {
+        let added: HashSet<String> = self.demand.added.iter().cloned().collect();
+        let gives_added = |index: &&usize| graph.node[**index].output.iter().any(|name| added.contains(name));
+        let again: Vec<usize> = before.iter().filter(gives_added).copied().collect();
+        let outputs: HashSet<&String> = again.iter().flat_map(|&index| &graph.node[index].output).collect();
+        let is_all = added.iter().all(|name| outputs.contains(name));
+        if added.is_empty()
+            || self.demand.grown
+            || !is_all
+            || again.iter().any(|&n| with_graphs(&graph.node[n]).is_some())
+        {
+            return false;
+        }
+        let is_known = again.into_iter().all(|index| self.node(graph, index).is_ok());
+        if is_known {
+            self.demand.added.retain(|name| !added.contains(name));
+        }
+        is_known && self.demand.added.is_empty()
     }
 
     /// A value that has few elements, all integers.

@@ -135,7 +135,10 @@ fn known_slice(ranges: &Ranges, extent: &Dim, start: &Dim, end: &Dim, step: i64)
     let simple = |d: Dim| d.simplify(ranges);
     let clamp = |p: &Dim, lo: &Dim, hi: &Dim| simple(simple(p.maximum(lo)).minimum(hi));
     let (start, len) = if step > 0 {
-        let (start, end) = (clamp(start, &zero, extent), clamp(end, &zero, extent));
+        let end = clamp(end, &zero, extent);
+        // From within the first step there are as many as up to the end, though that may come before the start.
+        let is_in_first = start.as_const().is_some_and(|start| (0..step).contains(&start));
+        let start = if is_in_first { start.clone() } else { clamp(start, &zero, extent) };
         let len = (end - start.clone()).ceil_div(&Dim::constant(step));
         (start, len)
     } else {

@@ -381,3 +381,63 @@ fn slices_of_what_has_a_long_extent() {
         assert_eq!(run(&graph, &symbols, &inputs).elements::<f32>().expect("floats"), expected);
     }
 }
+
+/// What is taken of every few elements, as where images are merged by two, has an extent without choices.
+#[test]
+fn slices_from_within_the_first_step() {
+    for (start, step, extent) in
+        [(0, 2, "div($0 + 1, 2)"), (1, 2, "div($0, 2)"), (1, 3, "div($0 + 1, 3)"), (2, 3, "div($0, 3)")]
+    {
+        let graph = import(
+            Builder::new(17)
+                .input("x", DType::F32, &[Extent::Named("N")])
+                .initializer("start", &ints(&[start]))
+                .initializer("end", &ints(&[i64::MAX]))
+                .initializer("axis", &ints(&[0]))
+                .initializer("step", &ints(&[step]))
+                .node(node("Slice", &["x", "start", "end", "axis", "step"], &["y"], &[])),
+        );
+        assert_eq!((ops(&graph), shape(&graph).as_str()), (vec!["view"], extent));
+        for n in 0..8 {
+            let x: Vec<f32> = (0..n).map(|n| n as f32).collect();
+            let expected: Vec<f32> = x.iter().skip(start as usize).step_by(step as usize).copied().collect();
+            let x = Tensor::from_elements(&[n], &x).expect("as many");
+            assert_eq!(run(&graph, &[n as i64], &[x]).elements::<f32>().expect("floats"), expected, "of {n}");
+        }
+    }
+}
+
+/// However many nodes ask for numbers that take more than ranges to know, the import does not begin anew for each.
+#[test]
+fn numbers_that_many_nodes_ask_for() {
+    const NODES: i64 = 300;
+    let mut model = scalar(start(), "zero", 0)
+        .initializer("two", &ints(&[2]))
+        .initializer("first", &ints(&[0]))
+        .initializer("minus", &ints(&[-1]))
+        .initializer("one", &floats(&[1]))
+        .node(node("Shape", &["x"], &["s"], &[]))
+        .node(node("Gather", &["s", "first"], &["n"], &[]))
+        .node(node("Gather", &["s", "two"], &["w"], &[]))
+        .node(node("Sub", &["w", "n"], &["rest0"], &[]))
+        .node(node("Identity", &["one"], &["sum0"], &[]));
+    for k in 0..NODES {
+        let name = |what: &str| format!("{what}{k}");
+        let next = |what: &str| format!("{what}{}", k + 1);
+        model = model
+            .node(node("Equal", &[&name("rest"), "minus"], &[&name("keep")], &[]))
+            .node(node("Where", &[&name("keep"), "n", &name("rest")], &[&name("target")], &[]))
+            .node(node("Expand", &["one", &name("target")], &[&name("ones")], &[]))
+            .node(node("ReduceSum", &[&name("ones"), "first"], &[&name("count")], &[]))
+            .node(node("Add", &[&name("sum"), &name("count")], &[&next("sum")], &[]))
+            .node(node("Add", &[&name("rest"), "two"], &[&next("rest")], &[]));
+    }
+    let graph = import(model.node(node("Identity", &[&format!("sum{NODES}")], &["y"], &[])));
+    // W − N + 2k each, and once N instead of −1.
+    let x = floats(&[4, 3, 3]);
+    let symbols = symbol_values(&graph, std::slice::from_ref(&x)).unwrap_or_else(|e| panic!("{e}"));
+    let one = floats(&[1]).elements::<f32>().expect("a float")[0];
+    let counts: i64 = (0..NODES).map(|k| if k == 0 { 4 } else { 2 * k - 1 }).sum();
+    let y = run(&graph, &symbols, &[x]).elements::<f32>().expect("floats")[0];
+    assert!((y / one - (counts + 1) as f32).abs() <= 1e-3 * y.abs(), "{y} of {counts} times {one}");
+}
