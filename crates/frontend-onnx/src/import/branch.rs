@@ -217,10 +217,9 @@ impl<'m> Importer<'m, '_> {
         let is_late = equality.as_ref().is_some_and(|e| build.facts.is_late(&e.left) || build.facts.is_late(&e.right));
         let may_differ = (equality.is_none() || is_late) && build.may_use_host;
         let differences = match equality {
-            None if may_differ => Differences::Ranks,
-            Some(_) if build.may_use_host && build.extents_differ => Differences::Ranks,
-            Some(_) if may_differ => Differences::Extents,
-            _ => Differences::None,
+            _ if !may_differ => Differences::None,
+            Some(_) => Differences::Extents,
+            None => Differences::Ranks,
         };
         let error = match self.choice(node, node_ref, &condition, [then, otherwise], equality.as_ref(), differences) {
             Ok(outputs) => return Ok(outputs),

@@ -441,3 +441,68 @@ fn numbers_that_many_nodes_ask_for() {
     let y = run(&graph, &symbols, &[x]).elements::<f32>().expect("floats")[0];
     assert!((y / one - (counts + 1) as f32).abs() <= 1e-3 * y.abs(), "{y} of {counts} times {one}");
 }
+
+/// Extents in another order are choices between all of them, too long to be multiplied: each is a symbol of its own.
+#[test]
+fn extents_that_are_sorted() {
+    const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
+    let mut model =
+        Builder::new(17).input("x", DType::F32, &NAMES.map(Extent::Named)).node(node("Shape", &["x"], &["s"], &[]));
+    for (n, name) in NAMES.iter().enumerate() {
+        let place = format!("place {n}");
+        model = model.initializer(&place, &ints(&[n as i64])).node(node("Gather", &["s", &place], &[name], &[]));
+    }
+    // Neighbours change places, in five rounds.
+    let mut sorted = NAMES.map(str::to_owned);
+    for round in 0..5 {
+        for left in (round % 2..4).step_by(2) {
+            let pair = [sorted[left].clone(), sorted[left + 1].clone()];
+            for (operator, at) in [("Max", left), ("Min", left + 1)] {
+                sorted[at] = format!("{operator} {round} {left}");
+                model = model.node(node(operator, &[&pair[0], &pair[1]], &[&sorted[at]], &[]));
+            }
+        }
+    }
+    let ones = ("value", Value::Tensor(Tensor::from_elements(&[1], &[1.0f32]).expect("one")));
+    let graph =
+        import(model.node(node("Concat", &sorted.each_ref().map(String::as_str), &["target"], &[CONCAT])).node(node(
+            "ConstantOfShape",
+            &["target"],
+            &["y"],
+            &[ones],
+        )));
+    let middle = &graph.ty(graph.outputs[0].value).shape[2];
+    assert!(middle.as_symbol().is_some(), "{}", shape(&graph));
+    let x = floats(&[2, 5, 1, 3, 4]);
+    let symbols = symbol_values(&graph, std::slice::from_ref(&x)).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(run(&graph, &symbols, &[x]).shape(), [5, 4, 3, 2, 1]);
+}
+
+/// What is padded to a multiple and taken apart in as many, as windows of images are, has no quotients of remainders.
+#[test]
+fn padding_to_a_multiple() {
+    let builder = scalar(scalar(start(), "two", 2), "seven", 7)
+        .initializer("first", &ints(&[0]))
+        .initializer("nothing", &ints(&[0, 0, 0, 0, 0]))
+        .initializer("before", &ints(&[-1, 3]))
+        .initializer("behind", &ints(&[7]))
+        .node(node("Shape", &["x"], &["s"], &[]))
+        .node(node("Gather", &["s", "two"], &["w"], &[]))
+        .node(node("Mod", &["w", "seven"], &["over"], &[]))
+        .node(node("Sub", &["seven", "over"], &["short"], &[]))
+        .node(node("Mod", &["short", "seven"], &["missing"], &[]))
+        .node(node("Unsqueeze", &["missing", "first"], &["end"], &[]))
+        .node(node("Concat", &["nothing", "end"], &["pads"], &[CONCAT]))
+        .node(node("Pad", &["x", "pads"], &["padded"], &[]))
+        .node(node("Shape", &["padded"], &["p"], &[]))
+        .node(node("Gather", &["p", "two"], &["width"], &[]))
+        .node(node("Div", &["width", "seven"], &["count"], &[]))
+        .node(node("Unsqueeze", &["count", "first"], &["windows"], &[]))
+        .node(node("Concat", &["before", "windows", "behind"], &["target"], &[CONCAT]))
+        .node(node("Reshape", &["padded", "target"], &["y"], &[]));
+    let graph = import(builder);
+    assert_eq!(shape(&graph), "$0, 3, div($1 + 6, 7), 7");
+    for (w, windows) in [(1, 1), (7, 1), (8, 2), (20, 3)] {
+        assert_eq!(run(&graph, &[2, w], &[floats(&[2, 3, w as usize])]).shape(), [2, 3, windows, 7]);
+    }
+}

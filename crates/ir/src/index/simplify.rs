@@ -17,7 +17,7 @@ impl IndexExpr {
             }
             sum = sum + product;
         }
-        let sum = join_divisions(sum);
+        let sum = join_padding(join_divisions(sum));
         let interval = ranges.interval(&sum);
         match (interval.min, interval.max) {
             (Some(a), Some(b)) if a == b => Self::constant(a),
@@ -26,25 +26,72 @@ impl IndexExpr {
     }
 }
 
-/// `c·d·(x div d) + c·(x mod d) = c·x`, which undoes the splitting of a coordinate.
-fn join_divisions(mut e: IndexExpr) -> IndexExpr {
-    while let Some(joined) = join_one(&e) {
-        e = joined;
+/// `c·(x mod d)`, a term of a sum.
+struct Remainder {
+    /// `c`.
+    factor: IndexExpr,
+    /// `x` and `d`.
+    of: Arc<(IndexExpr, IndexExpr)>,
+}
+
+impl Remainder {
+    fn of_term(term: &Term) -> Option<Self> {
+        let (at, of) = term.atoms.iter().enumerate().find_map(|(at, atom)| match atom {
+            Atom::Mod(of) => Some((at, Arc::clone(of))),
+            _ => None,
+        })?;
+        let others = term.atoms.iter().enumerate().filter(|&(n, _)| n != at);
+        let others: IndexExpr = others.map(|(_, atom)| IndexExpr::atom(atom.clone())).product();
+        Some(Self { factor: others.scale(term.coefficient), of })
+    }
+
+    fn term(&self) -> IndexExpr {
+        self.factor.clone() * IndexExpr::atom(Atom::Mod(Arc::clone(&self.of)))
+    }
+}
+
+/// The sum with its remainders put otherwise, as long as there is a way.
+fn put_otherwise(mut e: IndexExpr, way: impl Fn(&IndexExpr, &Remainder) -> Option<IndexExpr>) -> IndexExpr {
+    while let Some(other) = e.terms().iter().filter_map(Remainder::of_term).find_map(|r| way(&e, &r)) {
+        e = other;
     }
     e
 }
 
-fn join_one(e: &IndexExpr) -> Option<IndexExpr> {
-    e.terms().iter().find_map(|term| {
-        let at = term.atoms.iter().position(|a| matches!(a, Atom::Mod(_)))?;
-        let Atom::Mod(pair) = &term.atoms[at] else { return None };
-        let others: IndexExpr =
-            term.atoms.iter().enumerate().filter(|&(n, _)| n != at).map(|(_, a)| IndexExpr::atom(a.clone())).product();
-        let others = others.scale(term.coefficient);
-        let remainder = others.clone() * IndexExpr::atom(term.atoms[at].clone());
-        let whole = others.clone() * pair.1.clone() * IndexExpr::atom(Atom::FloorDiv(Arc::clone(pair)));
-        let present = whole.terms().iter().all(|t| e.terms().contains(t));
-        present.then(|| e.clone() - remainder - whole + others * pair.0.clone())
+fn has_terms_of(e: &IndexExpr, part: &IndexExpr) -> bool {
+    part.terms().iter().all(|t| e.terms().contains(t))
+}
+
+/// `c·d·(x div d) + c·(x mod d) = c·x`, which undoes the splitting of a coordinate.
+fn join_divisions(e: IndexExpr) -> IndexExpr {
+    put_otherwise(e, |e, r| {
+        let (x, d) = &*r.of;
+        let whole = r.factor.clone() * d.clone() * IndexExpr::atom(Atom::FloorDiv(Arc::clone(&r.of)));
+        has_terms_of(e, &whole).then(|| e.clone() - r.term() - whole + r.factor.clone() * x.clone())
+    })
+}
+
+/// `c·x + c·(−x mod d) = c·d·⌈x / d⌉` and `c·x − c·(x mod d) = c·d·⌊x / d⌋`: what is padded or cut to a multiple is one.
+fn join_padding(e: IndexExpr) -> IndexExpr {
+    put_otherwise(e, |e, r| {
+        let (x, d) = &*r.of;
+        d.as_const()?;
+        let rest = r.factor.clone() * x.scale(-1);
+        let multiple = match x.terms().first() {
+            Some(first) if first.coefficient > 0 => x.floor_div(d).scale(-1),
+            _ => x.scale(-1).ceil_div(d),
+        };
+        has_terms_of(e, &rest).then(|| e.clone() - r.term() - rest + r.factor.clone() * multiple * d.clone())
+    })
+}
+
+/// What has the same remainder by a number: `(a + c·(x mod d·e)) mod d = (a + c·x) mod d`.
+fn without_remainders(a: IndexExpr, by: &IndexExpr, ranges: &Ranges) -> IndexExpr {
+    let Some(by) = by.as_const().filter(|by| *by > 0) else { return a };
+    put_otherwise(a, |a, r| {
+        let (x, d) = &*r.of;
+        let is_multiple = d.as_const().is_some_and(|d| d % by == 0);
+        is_multiple.then(|| (a.clone() - r.term() + r.factor.clone() * x.clone()).simplify(ranges))
     })
 }
 
@@ -64,6 +111,7 @@ fn simplify_atom(atom: &Atom, ranges: &Ranges) -> IndexExpr {
         }
         Atom::Mod(p) => {
             let (a, b) = quotient(p);
+            let a = without_remainders(a, &b, ranges);
             divide(&a, &b, ranges).map_or_else(|| a.modulo(&b), |(_, remainder)| remainder)
         }
         Atom::Min(p) => {
@@ -249,6 +297,29 @@ mod tests {
         for n in -20..40 {
             assert_eq!(at(&eighth, n), at(&simple, n));
         }
+    }
+
+    #[test]
+    fn what_is_padded_to_a_multiple_is_one() {
+        let (h, twelve) = (IndexExpr::var(VarId(0)), IndexExpr::constant(12));
+        let mut ranges = Ranges::default();
+        ranges.set_var(VarId(0), Interval::new(0, 1000));
+        let padded = h.clone() + h.scale(-1).modulo(&twelve);
+        let windows = padded.floor_div(&twelve);
+        assert_eq!(padded.simplify(&ranges), h.ceil_div(&twelve).scale(12));
+        assert_eq!(windows.simplify(&ranges), h.ceil_div(&twelve));
+        assert_eq!((padded.clone() - windows.scale(12)).simplify(&ranges), IndexExpr::constant(0));
+        let rows = IndexExpr::var(VarId(1));
+        let image = (rows.clone() * padded).simplify(&ranges);
+        assert_eq!(image, rows * h.ceil_div(&twelve).scale(12));
+        let cut = h.clone() - h.modulo(&twelve);
+        assert_eq!(cut.simplify(&ranges), h.floor_div(&twelve).scale(12));
+        let told = (IndexExpr::constant(12) - h.modulo(&twelve)).modulo(&twelve);
+        assert_eq!(told.simplify(&ranges), h.scale(-1).modulo(&twelve));
+        assert_eq!((h.clone() + told).simplify(&ranges), h.ceil_div(&twelve).scale(12));
+        // Something else is left as it is.
+        let other = h.clone() + h.scale(-5).modulo(&twelve);
+        assert_eq!(other.simplify(&ranges), other);
     }
 
     #[test]
