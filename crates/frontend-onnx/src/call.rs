@@ -40,10 +40,8 @@ impl Call<'_> {
     }
 
     /// The integers of input `index`, which must follow from constants and dims; `None` if it is left out.
-    pub(crate) fn optional_dims(&mut self, index: usize, what: &'static str) -> Result<Option<Vec<Dim>>> {
-        let Some(input) = self.optional(index) else { return Ok(None) };
-        let dims = input.dims().ok_or_else(|| self.unknown(index, what))?;
-        Ok(Some(dims.iter().map(|dim| self.build.short(what, dim)).collect()))
+    pub(crate) fn optional_dims(&self, index: usize, what: &'static str) -> Result<Option<Vec<Dim>>> {
+        self.optional(index).map(|t| t.dims().ok_or_else(|| self.unknown(index, what))).transpose()
     }
 
     /// The problem of an input that shapes follow from and that is not known: the import may find it out.
@@ -79,18 +77,18 @@ impl Call<'_> {
     }
 
     /// The integers of input `index`.
-    pub(crate) fn dims(&mut self, index: usize, what: &'static str) -> Result<Vec<Dim>> {
+    pub(crate) fn dims(&self, index: usize, what: &'static str) -> Result<Vec<Dim>> {
         self.optional_dims(index, what)?.ok_or(Problem::MissingInput { index })
     }
 
     /// The integers of input `index`, which must not depend on symbols; `None` if it is left out.
-    pub(crate) fn optional_ints(&mut self, index: usize, what: &'static str) -> Result<Option<Vec<i64>>> {
+    pub(crate) fn optional_ints(&self, index: usize, what: &'static str) -> Result<Option<Vec<i64>>> {
         let Some(dims) = self.optional_dims(index, what)? else { return Ok(None) };
         dims.iter().map(Dim::as_const).collect::<Option<_>>().map(Some).ok_or(Problem::DynamicValue { what })
     }
 
     /// A list of integers that is an attribute before opset `since` and input `index` from then on.
-    pub(crate) fn dims_moved(&mut self, name: &'static str, index: usize, since: i64) -> Result<Option<Vec<Dim>>> {
+    pub(crate) fn dims_moved(&self, name: &'static str, index: usize, since: i64) -> Result<Option<Vec<Dim>>> {
         if self.opset >= since {
             return self.optional_dims(index, name);
         }

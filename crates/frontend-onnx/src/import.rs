@@ -260,9 +260,11 @@ impl<'m> Importer<'m, '_> {
             return Err(ImportError::UnsupportedOperators { operators: unsupported });
         }
         for (at, &index) in order.iter().enumerate() {
-            while let Err(error) = self.node(graph, index) {
-                let may_go_on = with_graphs(&graph.node[index]).is_none();
-                if !may_go_on || !self.compute_added(graph, &order[..at]) {
+            loop {
+                let missing = self.demand.missing();
+                let Err(error) = self.node(graph, index) else { break };
+                let asks = with_graphs(&graph.node[index]).is_none() && self.demand.missing() > missing;
+                if !asks || !self.compute_added(graph, &order[..at]) {
                     return Err(self.named(error));
                 }
             }
@@ -387,17 +389,21 @@ impl<'m> Importer<'m, '_> {
             Err(problem) => problem,
         };
         let (wanted, inputs) = (call.wanted(), call.inputs);
-        // What the attempt took for granted is not needed.
-        build.return_to(before);
         let mut learned = false;
         for name in wanted.iter().filter_map(|&n| node.input.get(n)) {
             learned |= self.want(name);
         }
         // Where a number can be traced to an input, the import begins anew with that.
-        if learned || !host::may_help(&problem) {
+        if learned {
+            self.scopes.build().return_to(before);
+            return Err(in_node(problem));
+        }
+        if !host::may_help(&problem) {
             return Err(in_node(problem));
         }
         let build = self.scopes.build();
+        // What the attempt took for granted is not needed.
+        build.return_to(before);
         let state = build.state();
         let mut numbers = Call { node, opset: node_ref.opset, inputs: inputs.clone(), build, wanted: Cell::default() };
         if let Some(outputs) = with_numbers(&mut numbers, &wanted, operator.import, &problem) {

@@ -131,7 +131,7 @@ const RANDOM: [&str; 7] =
     ["Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"];
 
 /// Whether a node always gives the same for the same inputs, and holds no graph.
-fn is_pure(model: &ModelProto, node: &NodeProto) -> bool {
+pub(crate) fn is_pure(model: &ModelProto, node: &NodeProto) -> bool {
     let domain = crate::model::canonical_domain(node.domain());
     let opset = check::opset(model, node.domain()).unwrap_or_default();
     let is_function = model.functions.iter().any(|f| f.name() == node.op_type() && f.domain() == node.domain());

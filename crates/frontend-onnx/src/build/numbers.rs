@@ -124,12 +124,6 @@ impl Builder {
         if is_long(value) { self.named_extent(what, value) } else { value.clone() }
     }
 
-    /// The number, or a symbol of its own where it is long and cannot be below 0.
-    pub(crate) fn short(&mut self, what: &'static str, value: &Dim) -> Dim {
-        let may_be_extent = |value| self.ranges().interval(value).min.is_some_and(|least| least >= 0);
-        if is_long(value) && may_be_extent(value) { self.named_extent(what, value) } else { value.clone() }
-    }
-
     /// The extent as a symbol of its own, whatever it follows from.
     pub(crate) fn named_extent(&mut self, what: &'static str, value: &Dim) -> Dim {
         let value = self.facts.apply(value).simplify(&self.ranges());

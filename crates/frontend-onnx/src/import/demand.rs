@@ -6,10 +6,14 @@
 //! before, these are imported once more instead, and the import goes on. What is not traced to a shape stays data, and costs
 //! no new binding when it changes.
 
-use super::{Importer, with_graphs};
+use super::{Importer, node_ref};
 use crate::build::may_be_numbers;
+use crate::error::NodeRef;
+use crate::ops;
 use crate::proto::GraphProto;
+use crate::simplify::is_pure;
 use crate::tracked::{Contents, Tracked};
+use infc_ir::op::Op;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -27,6 +31,8 @@ pub(super) struct Demand {
     grown: bool,
     /// Of the values computed as numbers, those that this attempt has added.
     added: Vec<String>,
+    /// Whether some of them are known in this attempt by now, though not from its start.
+    has_computed: bool,
     rounds: usize,
     /// Whether an attempt that failed had taken something for granted, so that another way to take it may not fail.
     pub(super) has_assumed: bool,
@@ -48,10 +54,15 @@ impl Demand {
         self.grown || !self.added.is_empty()
     }
 
-    /// True if another attempt knows more than the last one.
+    /// How many values are to be computed as numbers that this attempt has added, and does not know.
+    pub(super) fn missing(&self) -> usize {
+        self.added.len()
+    }
+
+    /// True if another attempt knows more than the last one, or knows it earlier.
     pub(super) fn next(&mut self) -> bool {
         self.rounds += 1;
-        let has_grown = self.has_grown();
+        let has_grown = self.has_grown() || std::mem::take(&mut self.has_computed);
         self.grown = false;
         self.added.clear();
         has_grown && self.rounds < MAX_ROUNDS
@@ -91,25 +102,34 @@ impl<'m> Importer<'m, '_> {
     }
 
     /// Imports those of some nodes once more that compute what has been asked for; true if there is nothing else to be learned.
-    /// What has read their results keeps those that it has read, which are the same values.
+    /// What has read their results keeps those that it has read, which are the same values: no node is one that the host
+    /// evaluates or that draws random numbers.
     pub(super) fn compute_added(&mut self, graph: &'m GraphProto, before: &[usize]) -> bool {
         let added: HashSet<String> = self.demand.added.iter().cloned().collect();
         let gives_added = |index: &&usize| graph.node[**index].output.iter().any(|name| added.contains(name));
         let again: Vec<usize> = before.iter().filter(gives_added).copied().collect();
         let outputs: HashSet<&String> = again.iter().flat_map(|&index| &graph.node[index].output).collect();
         let is_all = added.iter().all(|name| outputs.contains(name));
-        if added.is_empty()
-            || self.demand.grown
-            || !is_all
-            || again.iter().any(|&n| with_graphs(&graph.node[n]).is_some())
-        {
+        let is_expanded = |&index: &usize| {
+            let node = &graph.node[index];
+            let NodeRef { domain, opset, .. } = node_ref(self.model.proto(), node, index);
+            is_pure(self.model.proto(), node) && ops::find(node.op_type(), &domain, opset).is_some()
+        };
+        if self.demand.grown || !is_all || !again.iter().all(is_expanded) {
             return false;
         }
-        let is_known = again.into_iter().all(|index| self.node(graph, index).is_ok());
+        let on_host = self.host_steps();
+        let is_known = again.into_iter().all(|index| self.node(graph, index).is_ok()) && self.host_steps() == on_host;
+        self.demand.has_computed |= is_known;
         if is_known {
             self.demand.added.retain(|name| !added.contains(name));
         }
         is_known && self.demand.added.is_empty()
+    }
+
+    fn host_steps(&mut self) -> usize {
+        let graph = &self.scopes.build().graph;
+        graph.order.iter().filter(|&&node| matches!(graph.nodes[node].op, Op::Host(_))).count()
     }
 
     /// A value that has few elements, all integers.

@@ -47,6 +47,7 @@ fn constant(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
 
 fn constant_of_shape(call: &mut Call<'_>) -> Result<Vec<Tracked>> {
     let shape = call.sizes(0, "the shape")?;
+    let shape: Vec<Dim> = shape.iter().map(|extent| call.build.short_extent("an extent", extent)).collect();
     let (dtype, item) = match call.tensor("value")? {
         None => (DType::F32, Item::from_const(Const::zero(DType::F32))),
         Some(tensor) => {

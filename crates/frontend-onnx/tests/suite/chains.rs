@@ -506,3 +506,22 @@ fn padding_to_a_multiple() {
         assert_eq!(run(&graph, &[2, w], &[floats(&[2, 3, w as usize])]).shape(), [2, 3, windows, 7]);
     }
 }
+
+/// A node that draws random numbers is not imported once more for somebody who wants to know them.
+#[test]
+fn random_numbers_are_drawn_once() {
+    let graph = import(
+        start()
+            .input("p", DType::F32, &[Extent::Number(1), Extent::Number(4)])
+            .initializer("one", &ints(&[1]))
+            .initializer("end", &ints(&[i64::MAX]))
+            .initializer("first", &ints(&[0]))
+            .node(node("Multinomial", &["p"], &["drawn"], &[]))
+            .node(node("Cast", &["drawn"], &["seen"], &[("to", Value::Int(1))]))
+            .node(node("Reshape", &["drawn", "one"], &["place"], &[]))
+            .node(node("Cast", &["place"], &["begin"], &[("to", Value::Int(7))]))
+            .node(node("Slice", &["x", "begin", "end", "first"], &["y"], &[]))
+            .output("seen"),
+    );
+    assert_eq!(graph.to_string().matches("host \"Multinomial\"").count(), 1, "{graph}");
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 impl IndexExpr {
     /// An expression with the same value for all values within the ranges. It has no more divisions than this one, and what they
-    /// are of is no larger; remainders may become sums.
+    /// are of is no larger, but for a remainder's divisor; remainders may become sums.
     #[must_use]
     pub fn simplify(&self, ranges: &Ranges) -> Self {
         let mut sum = Self::constant(self.constant_part());
@@ -85,13 +85,14 @@ fn join_padding(e: IndexExpr) -> IndexExpr {
     })
 }
 
-/// What has the same remainder by a number: `(a + c·(x mod d·e)) mod d = (a + c·x) mod d`.
+/// What has the same remainder by a number: `(a − x mod d·e) mod d = (a − x) mod d`, by which padding is told. What is added
+/// stays a remainder: it may be of a coordinate that is split, and joins again.
 fn without_remainders(a: IndexExpr, by: &IndexExpr, ranges: &Ranges) -> IndexExpr {
     let Some(by) = by.as_const().filter(|by| *by > 0) else { return a };
     put_otherwise(a, |a, r| {
         let (x, d) = &*r.of;
-        let is_multiple = d.as_const().is_some_and(|d| d % by == 0);
-        is_multiple.then(|| (a.clone() - r.term() + r.factor.clone() * x.clone()).simplify(ranges))
+        let is_multiple = r.factor.is_const(-1) && d.as_const().is_some_and(|d| d % by == 0);
+        is_multiple.then(|| (a.clone() - r.term() - x.clone()).simplify(ranges))
     })
 }
 
@@ -317,6 +318,11 @@ mod tests {
         let told = (IndexExpr::constant(12) - h.modulo(&twelve)).modulo(&twelve);
         assert_eq!(told.simplify(&ranges), h.scale(-1).modulo(&twelve));
         assert_eq!((h.clone() + told).simplify(&ranges), h.ceil_div(&twelve).scale(12));
+        // A coordinate that is split twice joins again.
+        let row = h.modulo(&IndexExpr::constant(24));
+        let split = row.floor_div(&twelve).scale(12) + row.modulo(&twelve);
+        ranges.set_var(VarId(0), Interval { min: Some(0), max: None });
+        assert_eq!(split.simplify(&ranges), row);
         // Something else is left as it is.
         let other = h.clone() + h.scale(-5).modulo(&twelve);
         assert_eq!(other.simplify(&ranges), other);
