@@ -106,20 +106,29 @@ impl<'m> Importer<'m, '_> {
     /// evaluates or that draws random numbers.
     pub(super) fn compute_added(&mut self, graph: &'m GraphProto, before: &[usize]) -> bool {
         let added: HashSet<String> = self.demand.added.iter().cloned().collect();
-        let gives_added = |index: &&usize| graph.node[**index].output.iter().any(|name| added.contains(name));
-        let again: Vec<usize> = before.iter().filter(gives_added).copied().collect();
-        let outputs: HashSet<&String> = again.iter().flat_map(|&index| &graph.node[index].output).collect();
-        let is_all = added.iter().all(|name| outputs.contains(name));
+        // They are near the end, so that large models are not searched for each.
+        let (mut again, mut missing) = (Vec::new(), added.len());
+        for &index in before.iter().rev() {
+            if missing == 0 {
+                break;
+            }
+            let given = graph.node[index].output.iter().filter(|name| added.contains(*name)).count();
+            if given > 0 {
+                again.push(index);
+                missing = missing.saturating_sub(given);
+            }
+        }
+        again.reverse();
         let is_expanded = |&index: &usize| {
             let node = &graph.node[index];
             let NodeRef { domain, opset, .. } = node_ref(self.model.proto(), node, index);
             is_pure(self.model.proto(), node) && ops::find(node.op_type(), &domain, opset).is_some()
         };
-        if self.demand.grown || !is_all || !again.iter().all(is_expanded) {
+        if self.demand.grown || missing > 0 || !again.iter().all(is_expanded) {
             return false;
         }
-        let on_host = self.host_steps();
-        let is_known = again.into_iter().all(|index| self.node(graph, index).is_ok()) && self.host_steps() == on_host;
+        let there = self.scopes.build().graph.order.len();
+        let is_known = again.into_iter().all(|index| self.node(graph, index).is_ok()) && !self.has_host_step(there);
         self.demand.has_computed |= is_known;
         if is_known {
             self.demand.added.retain(|name| !added.contains(name));
@@ -127,9 +136,10 @@ impl<'m> Importer<'m, '_> {
         is_known && self.demand.added.is_empty()
     }
 
-    fn host_steps(&mut self) -> usize {
+    /// Whether the host evaluates any of the graph's nodes from one on.
+    fn has_host_step(&mut self, first: usize) -> bool {
         let graph = &self.scopes.build().graph;
-        graph.order.iter().filter(|&&node| matches!(graph.nodes[node].op, Op::Host(_))).count()
+        graph.order[first..].iter().any(|&node| matches!(graph.nodes[node].op, Op::Host(_)))
     }
 
     /// A value that has few elements, all integers.
